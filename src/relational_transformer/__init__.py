@@ -1,0 +1,39 @@
+"""Relational Transformer: attention whose queries, keys and values are conditioned on edge vectors."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .nn import (
+        AttentionOutput,
+        RelationalAttention,
+        RelationalTransformer,
+        RelationalTransformerLayer,
+        RelationalTransformerOutput,
+        causal_mask,
+        relational_attention,
+    )
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AttentionOutput",
+    "RelationalAttention",
+    "RelationalTransformer",
+    "RelationalTransformerLayer",
+    "RelationalTransformerOutput",
+    "__version__",
+    "causal_mask",
+    "relational_attention",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the layers when they are first asked for: the data in `relational_transformer.clrs` needs no torch."""
+    if name in __all__:
+        return getattr(import_module(".nn", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

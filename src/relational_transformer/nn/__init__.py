@@ -1,0 +1,21 @@
+"""Relational attention and the Relational Transformer as PyTorch modules. Needs torch alone."""
+
+from .attention import AttentionOutput, RelationalAttention, causal_mask, relational_attention
+from .concat_linear import ConcatLinear
+from .edge_update import EdgeUpdate, edge_update
+from .layer import LayerOutput, RelationalTransformerLayer
+from .transformer import RelationalTransformer, RelationalTransformerOutput
+
+__all__ = [
+    "AttentionOutput",
+    "ConcatLinear",
+    "EdgeUpdate",
+    "LayerOutput",
+    "RelationalAttention",
+    "RelationalTransformer",
+    "RelationalTransformerLayer",
+    "RelationalTransformerOutput",
+    "causal_mask",
+    "edge_update",
+    "relational_attention",
+]

@@ -1,0 +1,49 @@
+"""Checks of arguments, with messages that say what came and what was expected."""
+
+from torch import Tensor
+from torch import bool as torch_bool
+
+
+def check_positive(**sizes: int) -> None:
+    """Every size must be a positive integer."""
+    for name, size in sizes.items():
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise ValueError(f"{name} must be a positive integer, got {size!r}")
+
+
+def check_last_size(name: str, tensor: Tensor, size: int) -> None:
+    """The last axis of `tensor` must have `size` channels."""
+    if tensor.shape[-1] != size:
+        raise ValueError(f"{name} must have {size} channels in its last axis, got shape {list(tensor.shape)}")
+
+
+def check_edges(edges: Tensor, num_queries: int, num_keys: int) -> None:
+    """Edges must be [..., num_queries, num_keys, edge_size]."""
+    if edges.dim() < 3 or edges.shape[-3] != num_queries or edges.shape[-2] != num_keys:
+        raise ValueError(
+            f"edges must be [..., {num_queries}, {num_keys}, edge_size] for {num_queries} query nodes and "
+            f"{num_keys} key nodes, got shape {list(edges.shape)}"
+        )
+
+
+def check_mask(name: str, mask: Tensor | None, shape: tuple[int, ...]) -> None:
+    """A mask must be bool (True = present) and end in `shape`; axes of size 1 broadcast."""
+    if mask is None:
+        return
+    if mask.dtype != torch_bool:
+        raise ValueError(f"{name} must be a bool tensor with True = present, got {mask.dtype}")
+    trailing = tuple(mask.shape[-len(shape) :])
+    fits = len(trailing) == len(shape) and all(have in (1, want) for have, want in zip(trailing, shape, strict=True))
+    if not fits:
+        raise ValueError(f"{name} must be [..., {', '.join(map(str, shape))}], got shape {list(mask.shape)}")
+
+
+def check_same_dtype(**tensors: Tensor) -> None:
+    """Tensors that meet in one product must share a floating dtype."""
+    names = list(tensors)
+    first = tensors[names[0]]
+    for name, tensor in tensors.items():
+        if not tensor.is_floating_point():
+            raise ValueError(f"{name} must be a floating-point tensor, got {tensor.dtype}")
+        if tensor.dtype != first.dtype:
+            raise ValueError(f"{name} must have the dtype of {names[0]} ({first.dtype}), got {tensor.dtype}")

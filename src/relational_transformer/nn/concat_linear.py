@@ -1,0 +1,43 @@
+"""A Linear on a concatenation that is never built."""
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .initialization import reset_linear
+
+
+class ConcatLinear(nn.Linear):
+    r"""Linear on the concatenation of several tensors: :math:`W [x_1, x_2, \dots] + b = \sum_k W_k x_k + b`.
+
+    The parts need only broadcast against each other, so that a vector of the whole graph joins every edge at the cost
+    of one small product instead of one for each edge. Weight and bias are those of the plain Linear.
+
+    Shapes: parts [..., size_k] -> [..., out_features], the sizes adding up to in_features.
+
+    >>> linear = ConcatLinear(3 + 4, 2)
+    >>> edges, whole = torch.randn(5, 5, 3), torch.randn(1, 1, 4)
+    >>> torch.allclose(linear(edges, whole), linear(torch.cat([edges, whole.expand(5, 5, 4)], dim=-1)), atol=1e-6)
+    True
+    """
+
+    def reset_parameters(self) -> None:
+        reset_linear(self)
+
+    def forward(self, *parts: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return sum_of_products(parts, self.weight, self.bias)
+
+
+def sum_of_products(parts: Sequence[Tensor], weight: Tensor, bias: Tensor | None) -> Tensor:
+    """`F.linear` of the concatenated parts, one product a part."""
+    sizes = [part.shape[-1] for part in parts]
+    if sum(sizes) != weight.shape[1]:
+        raise ValueError(f"the parts must have {weight.shape[1]} channels together, got {' + '.join(map(str, sizes))}")
+    total = None
+    for part, columns in zip(parts, weight.split(sizes, dim=1), strict=True):
+        product = F.linear(part, columns, bias if total is None else None)
+        total = product if total is None else total + product
+    if total is None:
+        raise ValueError("at least one part is needed, got none")
+    return total

@@ -1,0 +1,146 @@
+"""The edge update: each edge hears from itself, its reverse and the two nodes it joins."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from . import kernels
+from .initialization import reset_linear
+
+
+def edge_update(
+    edges: Tensor,
+    receivers: Tensor,
+    senders: Tensor,
+    message_edge_weight: Tensor,
+    message_reverse_weight: Tensor,
+    message_out_weight: Tensor,
+    message_out_bias: Tensor,
+    norm_weight: Tensor,
+    norm_bias: Tensor,
+    feed_forward_in_weight: Tensor,
+    feed_forward_in_bias: Tensor,
+    feed_forward_out_weight: Tensor,
+    feed_forward_out_bias: Tensor,
+    feed_forward_norm_weight: Tensor,
+    feed_forward_norm_bias: Tensor,
+    eps: float = 1e-5,
+    dropout: float = 0.0,
+) -> Tensor:
+    r"""New edge vectors (Eq. 4-5 of the paper), the first Linear applied without building the concatenation.
+
+    .. math::
+        m_{ij} = \text{ReLU}(W_e e_{ij} + W_r e_{ji} + s_j + r_i) \qquad
+        u_{ij} = \text{LayerNorm}(W_5 m_{ij} + b_5 + e_{ij}) \qquad
+        e'_{ij} = \text{LayerNorm}(W_7 \text{ReLU}(W_6 u_{ij} + b_6) + b_7 + u_{ij})
+
+    Args:
+        edges: [..., N, N, edge_size].
+        receivers: :math:`r_i`, what node i contributes to the hidden layer, [..., N, hidden].
+        senders: :math:`s_j`, likewise node j, with the hidden layer's bias, [..., N, hidden].
+        message_edge_weight: :math:`W_e` [hidden, edge_size].
+        message_reverse_weight: :math:`W_r` [hidden, edge_size].
+
+    The other arguments are the weights and biases of the Linears and LayerNorms in the order they act; `dropout` acts
+    on each of the two updates before it is added.
+    """
+    parameters = (
+        message_edge_weight,
+        message_reverse_weight,
+        message_out_weight,
+        message_out_bias,
+        norm_weight,
+        norm_bias,
+        feed_forward_in_weight,
+        feed_forward_in_bias,
+        feed_forward_out_weight,
+        feed_forward_out_bias,
+        feed_forward_norm_weight,
+        feed_forward_norm_bias,
+    )
+    if not dropout and kernels.enabled(edges):
+        return kernels.edge_update(edges, receivers, senders, *parameters, eps=eps)
+    # One pass over the edges for both of their roles; the reverse one is turned round when it is small.
+    own, reverse = F.linear(edges, torch.cat([message_edge_weight, message_reverse_weight])).chunk(2, dim=-1)
+    hidden = own + reverse.transpose(-2, -3) + senders.unsqueeze(-3) + receivers.unsqueeze(-2)  # [..., N, N, hidden]
+    update = F.linear(F.relu(hidden), message_out_weight, message_out_bias)
+    middle = F.layer_norm(edges + F.dropout(update, dropout), edges.shape[-1:], norm_weight, norm_bias, eps)
+    hidden = F.relu(F.linear(middle, feed_forward_in_weight, feed_forward_in_bias))
+    update = F.linear(hidden, feed_forward_out_weight, feed_forward_out_bias)
+    middle = middle + F.dropout(update, dropout)
+    return F.layer_norm(middle, edges.shape[-1:], feed_forward_norm_weight, feed_forward_norm_bias, eps)
+
+
+class EdgeUpdate(nn.Module):
+    """`edge_update` with its weights.
+
+    `message_in` reads the concatenation (e_ij, e_ji, n_j, n_i), in that order (and the global vector, if there is one),
+    but is applied piece by piece: the nodes' pieces N times instead of N².
+
+    Shapes: edges [..., N, N, edge_size], nodes [..., N, node_size] -> edges [..., N, N, edge_size].
+
+    >>> update = EdgeUpdate(node_size=32, edge_size=8, hidden_sizes=(16, 8))
+    >>> update(torch.randn(2, 5, 5, 8), torch.randn(2, 5, 32)).shape
+    torch.Size([2, 5, 5, 8])
+    """
+
+    def __init__(
+        self,
+        *,
+        node_size: int,
+        edge_size: int,
+        hidden_sizes: tuple[int, int] = (16, 8),
+        global_size: int = 0,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        message_size, feed_forward_size = hidden_sizes
+        self.node_size = node_size
+        self.edge_size = edge_size
+        self.dropout = dropout
+        self.message_in = nn.Linear(2 * edge_size + 2 * node_size + global_size, message_size)
+        self.message_out = nn.Linear(message_size, edge_size)
+        self.norm = nn.LayerNorm(edge_size)
+        self.feed_forward_in = nn.Linear(edge_size, feed_forward_size)
+        self.feed_forward_out = nn.Linear(feed_forward_size, edge_size)
+        self.feed_forward_norm = nn.LayerNorm(edge_size)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for linear in (self.message_in, self.message_out, self.feed_forward_in, self.feed_forward_out):
+            reset_linear(linear)
+        self.norm.reset_parameters()
+        self.feed_forward_norm.reset_parameters()
+
+    def forward(self, edges: Tensor, nodes: Tensor, globals: Tensor | None = None) -> Tensor:
+        edge_size, node_size = self.edge_size, self.node_size
+        sizes = [edge_size, edge_size, node_size, node_size]
+        global_size = self.message_in.in_features - sum(sizes)
+        own, reverse, sender, receiver, whole = self.message_in.weight.split([*sizes, global_size], dim=1)
+        senders = F.linear(nodes, sender, self.message_in.bias)
+        if globals is not None:
+            senders = senders + F.linear(globals, whole).unsqueeze(-2)
+        receivers = F.linear(nodes, receiver)
+        return edge_update(
+            edges,
+            receivers,
+            senders,
+            own,
+            reverse,
+            self.message_out.weight,
+            self.message_out.bias,
+            self.norm.weight,
+            self.norm.bias,
+            self.feed_forward_in.weight,
+            self.feed_forward_in.bias,
+            self.feed_forward_out.weight,
+            self.feed_forward_out.bias,
+            self.feed_forward_norm.weight,
+            self.feed_forward_norm.bias,
+            eps=self.norm.eps,
+            dropout=self.dropout if self.training else 0.0,
+        )
+
+    def extra_repr(self) -> str:
+        hidden = (self.message_in.out_features, self.feed_forward_in.out_features)
+        return f"node_size={self.node_size}, edge_size={self.edge_size}, hidden_sizes={hidden}"

@@ -1,0 +1,139 @@
+"""The relational transformer layer: a node update by relational attention, then an edge update."""
+
+from typing import NamedTuple
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .attention import RelationalAttention
+from .checks import check_edges, check_last_size, check_mask, check_positive
+from .edge_update import EdgeUpdate
+from .initialization import reset_linear
+
+
+class LayerOutput(NamedTuple):
+    """`nodes` [..., N, node_size] and `edges` [..., N, N, edge_size]."""
+
+    nodes: Tensor
+    edges: Tensor
+
+
+class RelationalTransformerLayer(nn.Module):
+    r"""One layer of the Relational Transformer (Diao & Loynd, ICLR 2023).
+
+    The nodes are updated as in a transformer (post-norm), with relational attention in place of attention:
+
+    .. math::
+        h_i = \text{LayerNorm}(W_1\,\text{attention}_i + n_i) \qquad
+        n'_i = \text{LayerNorm}(W_3\,\text{ReLU}(W_2 h_i) + h_i)
+
+    Then the edges, from the **updated** nodes (see `edge_update`): :math:`e'_{ij} = \phi(e_{ij}, e_{ji}, n'_i, n'_j)`.
+
+    Args:
+        node_size: channels of a node vector, d_n.
+        edge_size: channels of an edge vector, d_e; may differ from node_size.
+        num_heads: attention heads.
+        head_size: channels of one head; num_heads · head_size need not be node_size.
+        node_hidden_size: hidden width of the node feed-forward, d_nh.
+        edge_hidden_sizes: hidden widths of the edge update, (d_eh1, d_eh2).
+        update_edges: without it the edges pass through unchanged.
+        dropout: on each update before it is added to its residual.
+        global_size: channels of an optional vector of the whole graph that joins every query, key, value and edge
+            update (the paper's `att`).
+
+    Masks are bool, True = present: `node_mask` [..., N], `attention_mask` [..., N, N]. What an absent node holds never
+    reaches a present one.
+
+    >>> layer = RelationalTransformerLayer(node_size=32, edge_size=16, num_heads=4, head_size=8, node_hidden_size=64)
+    >>> nodes, edges = layer(torch.randn(2, 10, 32), torch.randn(2, 10, 10, 16))
+    >>> nodes.shape, edges.shape
+    (torch.Size([2, 10, 32]), torch.Size([2, 10, 10, 16]))
+    """
+
+    def __init__(
+        self,
+        *,
+        node_size: int,
+        edge_size: int,
+        num_heads: int,
+        head_size: int,
+        node_hidden_size: int,
+        edge_hidden_sizes: tuple[int, int] = (16, 8),
+        update_edges: bool = True,
+        dropout: float = 0.0,
+        global_size: int = 0,
+    ) -> None:
+        super().__init__()
+        check_positive(node_hidden_size=node_hidden_size)
+        if len(edge_hidden_sizes) != 2:
+            raise ValueError(f"edge_hidden_sizes must be two sizes (d_eh1, d_eh2), got {edge_hidden_sizes!r}")
+        check_positive(**{f"edge_hidden_sizes[{k}]": size for k, size in enumerate(edge_hidden_sizes)})
+        if not 0.0 <= dropout < 1.0:
+            raise ValueError(f"dropout must be at least 0 and less than 1, got {dropout!r}")
+        self.node_size = node_size
+        self.edge_size = edge_size
+        self.dropout = dropout
+        self.attention = RelationalAttention(
+            node_size=node_size,
+            edge_size=edge_size,
+            num_heads=num_heads,
+            head_size=head_size,
+            global_size=global_size,
+        )
+        self.node_output = nn.Linear(num_heads * head_size, node_size)
+        self.node_norm = nn.LayerNorm(node_size)
+        self.node_feed_forward_in = nn.Linear(node_size, node_hidden_size)
+        self.node_feed_forward_out = nn.Linear(node_hidden_size, node_size)
+        self.node_feed_forward_norm = nn.LayerNorm(node_size)
+        self.edge_update = (
+            EdgeUpdate(
+                node_size=node_size,
+                edge_size=edge_size,
+                hidden_sizes=edge_hidden_sizes,
+                global_size=global_size,
+                dropout=dropout,
+            )
+            if update_edges
+            else None
+        )
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        self.attention.reset_parameters()
+        for linear in (self.node_output, self.node_feed_forward_in, self.node_feed_forward_out):
+            reset_linear(linear)
+        self.node_norm.reset_parameters()
+        self.node_feed_forward_norm.reset_parameters()
+        if self.edge_update is not None:
+            self.edge_update.reset_parameters()
+
+    def forward(
+        self,
+        nodes: Tensor,
+        edges: Tensor,
+        node_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        globals: Tensor | None = None,
+    ) -> LayerOutput:
+        check_last_size("nodes", nodes, self.node_size)
+        num_nodes = nodes.shape[-2]
+        check_edges(edges, num_nodes, num_nodes)
+        check_mask("attention_mask", attention_mask, (num_nodes, num_nodes))
+        messages = self.attention(
+            nodes, edges, node_mask=node_mask, attention_mask=attention_mask, globals=globals
+        ).messages
+        nodes = self.node_norm(nodes + self._drop(self.node_output(messages)))
+        update = self.node_feed_forward_out(F.relu(self.node_feed_forward_in(nodes)))
+        nodes = self.node_feed_forward_norm(nodes + self._drop(update))
+        if self.edge_update is not None:
+            edges = self.edge_update(edges, nodes, globals)
+        return LayerOutput(nodes, edges)
+
+    def _drop(self, update: Tensor) -> Tensor:
+        return F.dropout(update, self.dropout, self.training)
+
+    def extra_repr(self) -> str:
+        parts = [f"node_size={self.node_size}", f"edge_size={self.edge_size}"]
+        parts += [f"dropout={self.dropout}"] if self.dropout else []
+        parts += [] if self.edge_update is not None else ["update_edges=False"]
+        return ", ".join(parts)

@@ -1,0 +1,153 @@
+"""The Relational Transformer: input projections and a stack of layers, with three ways to treat a global vector."""
+
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .checks import check_mask, check_positive
+from .concat_linear import ConcatLinear
+from .layer import RelationalTransformerLayer
+
+GlobalMode = Literal["cat", "core", "att"]
+
+
+class RelationalTransformerOutput(NamedTuple):
+    """`nodes` [..., N, node_size], `edges` [..., N, N, edge_size]; `globals` [..., node_size] with `core`, else None."""
+
+    nodes: Tensor
+    edges: Tensor
+    globals: Tensor | None
+
+
+class RelationalTransformer(nn.Module):
+    """Input projections followed by `num_layers` relational transformer layers.
+
+    Inputs of any size are projected to `node_size` and `edge_size`. A vector of the whole graph (`globals`) is used in
+    one of the paper's ways:
+
+    - ``cat``: joined to every node and every edge before the input projections;
+    - ``core``: projected to one more node, number 0, whose edges start at zero; its output is returned as `globals`;
+    - ``att``: joined to the queries, keys, values and edge updates of every layer.
+
+    Nodes and edges may be given in parts (a tuple of tensors whose channels add up to the input size): the input
+    projection acts on their concatenation without building it.
+
+    Shapes: nodes [..., N, node_input_size], edges [..., N, N, edge_input_size], globals [..., global_input_size];
+    masks as in `RelationalTransformerLayer`.
+
+    >>> model = RelationalTransformer(
+    ...     7, 4, node_size=32, edge_size=16, num_heads=4, head_size=8, node_hidden_size=64, num_layers=2
+    ... )
+    >>> nodes, edges, _ = model(torch.randn(2, 10, 7), torch.randn(2, 10, 10, 4))
+    >>> nodes.shape, edges.shape
+    (torch.Size([2, 10, 32]), torch.Size([2, 10, 10, 16]))
+    """
+
+    def __init__(
+        self,
+        node_input_size: int,
+        edge_input_size: int,
+        global_input_size: int = 0,
+        *,
+        node_size: int,
+        edge_size: int,
+        num_heads: int,
+        head_size: int,
+        node_hidden_size: int,
+        edge_hidden_sizes: tuple[int, int] = (16, 8),
+        num_layers: int = 3,
+        global_mode: GlobalMode = "cat",
+        update_edges: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        check_positive(
+            node_input_size=node_input_size,
+            edge_input_size=edge_input_size,
+            node_size=node_size,
+            edge_size=edge_size,
+            num_layers=num_layers,
+        )
+        if global_mode not in get_args(GlobalMode):
+            raise ValueError(f"global_mode must be one of {', '.join(get_args(GlobalMode))}, got {global_mode!r}")
+        self.global_mode: GlobalMode = global_mode
+        self.global_input_size = global_input_size
+        concatenated = global_input_size if global_mode == "cat" else 0
+        self.node_input = ConcatLinear(node_input_size + concatenated, node_size)
+        self.edge_input = ConcatLinear(edge_input_size + concatenated, edge_size)
+        self.global_input = ConcatLinear(global_input_size, node_size) if self._has_core else None
+        self.layers = nn.ModuleList(
+            RelationalTransformerLayer(
+                node_size=node_size,
+                edge_size=edge_size,
+                num_heads=num_heads,
+                head_size=head_size,
+                node_hidden_size=node_hidden_size,
+                edge_hidden_sizes=edge_hidden_sizes,
+                update_edges=update_edges,
+                dropout=dropout,
+                global_size=global_input_size if global_mode == "att" else 0,
+            )
+            for _ in range(num_layers)
+        )
+
+    @property
+    def _has_core(self) -> bool:
+        return self.global_mode == "core" and self.global_input_size > 0
+
+    def reset_parameters(self) -> None:
+        for linear in (self.node_input, self.edge_input, self.global_input):
+            if linear is not None:
+                linear.reset_parameters()
+        for layer in self.layers:
+            layer.reset_parameters()
+
+    def forward(
+        self,
+        nodes: Tensor | tuple[Tensor, ...],
+        edges: Tensor | tuple[Tensor, ...],
+        globals: Tensor | tuple[Tensor, ...] | None = None,
+        node_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+    ) -> RelationalTransformerOutput:
+        node_parts, edge_parts, global_parts = _parts(nodes), _parts(edges), _parts(globals)
+        if bool(global_parts) != bool(self.global_input_size):
+            raise ValueError(
+                f"globals must be {'given' if self.global_input_size else 'None'} "
+                f"for a model with global_input_size={self.global_input_size}"
+            )
+        num_nodes = node_parts[0].shape[-2]
+        check_mask("node_mask", node_mask, (num_nodes,))
+        check_mask("attention_mask", attention_mask, (num_nodes, num_nodes))
+        if self.global_mode == "cat":
+            node_parts += tuple(part.unsqueeze(-2) for part in global_parts)
+            edge_parts += tuple(part.unsqueeze(-2).unsqueeze(-2) for part in global_parts)
+        node_vectors, edge_vectors = self.node_input(*node_parts), self.edge_input(*edge_parts)
+
+        if self.global_input is not None:
+            core = self.global_input(*global_parts).unsqueeze(-2)
+            node_vectors = torch.cat([core, node_vectors], dim=-2)
+            edge_vectors = F.pad(edge_vectors, (0, 0, 1, 0, 1, 0))  # the core's row and column: zeros
+            node_mask = F.pad(node_mask, (1, 0), value=True) if node_mask is not None else None
+            attention_mask = F.pad(attention_mask, (1, 0, 1, 0), value=True) if attention_mask is not None else None
+        layer_globals = torch.cat(global_parts, dim=-1) if self.global_mode == "att" and global_parts else None
+
+        for layer in self.layers:
+            node_vectors, edge_vectors = layer(node_vectors, edge_vectors, node_mask, attention_mask, layer_globals)
+
+        if self.global_input is None:
+            return RelationalTransformerOutput(node_vectors, edge_vectors, None)
+        return RelationalTransformerOutput(
+            node_vectors[..., 1:, :], edge_vectors[..., 1:, 1:, :], node_vectors[..., 0, :]
+        )
+
+    def extra_repr(self) -> str:
+        return f"global_mode={self.global_mode!r}, global_input_size={self.global_input_size}"
+
+
+def _parts(value: Tensor | tuple[Tensor, ...] | None) -> tuple[Tensor, ...]:
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, Tensor) else tuple(value)

@@ -1,0 +1,50 @@
+"""The vocabulary of features: stage, location, type, and the two published versions of the benchmark."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+FeatureVersion = Literal["1.0", "2.0"]
+"""Whose features: "1.0" is what the paper used; dm-clrs 2.x adds quickselect's `pivot` hint and counts the
+nodes of a string-matching example, where 1.0 counts the characters of the haystack."""
+
+
+class Stage(StrEnum):
+    """When a feature is known: before, after, or at every step of the algorithm."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    HINT = "hint"
+
+
+class Location(StrEnum):
+    """What a feature describes: every node [N], every edge [N, N], or the graph as a whole."""
+
+    NODE = "node"
+    EDGE = "edge"
+    GRAPH = "graph"
+
+
+class Type(StrEnum):
+    """What values a feature takes. A `mask` may be -1 where it has no meaning; so may one entry of a `categorical`."""
+
+    SCALAR = "scalar"
+    CATEGORICAL = "categorical"
+    MASK = "mask"
+    MASK_ONE = "mask_one"
+    POINTER = "pointer"
+    SHOULD_BE_PERMUTATION = "should_be_permutation"
+
+
+@dataclass(frozen=True)
+class FeatureSpec:
+    """Stage, location and type of one feature; `classes` is the size of a categorical's last axis, else None."""
+
+    stage: Stage
+    location: Location
+    type: Type
+    classes: int | None = None
+
+
+Spec = Mapping[str, FeatureSpec]

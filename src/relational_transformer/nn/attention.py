@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from . import kernels
 from .checks import check_edges, check_last_size, check_mask, check_positive, check_same_dtype
-from .initialization import truncated_normal_
+from .initialization import reset_linear
 
 
 class AttentionOutput(NamedTuple):
@@ -53,7 +53,7 @@ def relational_attention(
         query: :math:`W_n^Q n_i` with every bias already added, [..., Nq, H·D].
         key: [..., Nk, H·D].
         value: [..., Nk, H·D].
-        edges: ``edges[..., i, j, :]`` is :math:`e_{ij}`, along which node i attends to node j, [..., Nq, Nk, edge_size].
+        edges: ``edges[..., i, j, :]`` is :math:`e_{ij}`, along which i attends to j, [..., Nq, Nk, edge_size].
         edge_weight: :math:`W_e^Q, W_e^K, W_e^V` stacked, [3·H·D, edge_size].
         num_heads: H.
         attention_mask: bool, True where i may attend to j, [..., Nq, Nk]. A row without any gives zeros.
@@ -126,12 +126,10 @@ class RelationalAttention(nn.Module):
         self.global_qkv = nn.Linear(global_size, stacked) if global_size else None
         self.reset_parameters()
 
-    @torch.no_grad()
     def reset_parameters(self) -> None:
         for linear in (self.node_qkv, self.edge_qkv, self.global_qkv):
             if linear is not None:
-                truncated_normal_(linear.weight, linear.in_features)
-                linear.bias.zero_()
+                reset_linear(linear)
 
     def forward(
         self,

@@ -14,7 +14,7 @@ GlobalMode = Literal["cat", "core", "att"]
 
 
 class RelationalTransformerOutput(NamedTuple):
-    """`nodes` [..., N, node_size], `edges` [..., N, N, edge_size]; `globals` [..., node_size] with `core`, else None."""
+    """`nodes` [..., N, node_size], `edges` [..., N, N, edge_size], and with `core` `globals` [..., node_size]."""
 
     nodes: Tensor
     edges: Tensor

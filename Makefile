@@ -1,0 +1,58 @@
+# The front door. `make train` and `make test` do all set-up themselves.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# The CPU build of torch first, by its exact version: a looser pin would pull gigabytes of CUDA. On a GPU machine, install
+# your own torch into $(VENV) and `touch $(VENV)/.torch`.
+TORCH ?= torch==2.13.0
+PYTEST_ARGUMENTS ?=
+
+.PHONY: help setup train test test-gpu lint bench wheel clean
+
+help:
+	@echo "make train     set up, then train a small model and print its scores"
+	@echo "make test      set up, then run the tests"
+	@echo "make lint      ruff and pyright"
+	@echo "make bench     speed, as ratios against anchors measured in the same run"
+	@echo "make test-gpu  the tests that need a CUDA device"
+	@echo "make wheel     build the wheel and import it where only torch and numpy are installed"
+
+setup: $(VENV)/.installed
+
+$(VENV)/.torch:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet $(TORCH)
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.torch pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+train: setup
+	$(BIN)/python examples/quickstart.py
+
+test: setup
+	$(BIN)/python -m pytest -m "not gpu" -n 2 $(PYTEST_ARGUMENTS)
+
+test-gpu:
+	python3 -m pytest tests/gpu $(PYTEST_ARGUMENTS)
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+bench: setup
+	$(BIN)/python benchmarks/layer.py
+
+wheel: setup
+	rm -rf build/wheel && mkdir -p build/wheel
+	$(BIN)/python -m build --wheel --outdir build/wheel .
+	$(PYTHON) -m venv build/wheel/environment
+	build/wheel/environment/bin/python -m pip install --quiet $(TORCH) numpy
+	build/wheel/environment/bin/python -m pip install --quiet --no-deps build/wheel/*.whl
+	cd build/wheel && environment/bin/python ../../examples/quickstart.py --steps 5
+
+clean:
+	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache

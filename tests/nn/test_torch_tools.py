@@ -1,0 +1,131 @@
+"""The layers under PyTorch's own tools: compile, export, ONNX, autocast, vmap."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torch.func import functional_call, stack_module_state, vmap
+
+from relational_transformer import RelationalTransformer
+from tests.nn.graphs import make_graph, make_layer, make_stack
+
+
+@pytest.fixture
+def _quiet_tools():
+    """Exporters and compilers of torch warn about their own internals."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@pytest.mark.usefixtures("_quiet_tools")
+def test_compiles_as_one_graph_for_varying_sizes():
+    layer = make_layer()
+    torch.compiler.reset()
+    compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend="aot_eager")
+    for num_nodes in (3, 5, 9):
+        nodes, edges = make_graph(2, num_nodes=num_nodes)
+        mask = torch.rand(2, num_nodes) < 0.8
+        for ours, expected in zip(compiled(nodes, edges, mask), layer(nodes, edges, mask), strict=True):
+            torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_quiet_tools")
+def test_compiles_with_inductor_forward_and_backward():
+    layer = make_layer()
+    torch.compiler.reset()
+    compiled = torch.compile(layer, fullgraph=True, dynamic=True)
+    for num_nodes in (3, 5, 9):
+        nodes, edges = make_graph(2, num_nodes=num_nodes)
+        gradients = []
+        for function in (compiled, layer):
+            layer.zero_grad()
+            out = function(nodes, edges)
+            (out.nodes.square().sum() + out.edges.square().sum()).backward()
+            gradients.append([parameter.grad.clone() for parameter in layer.parameters()])
+        for ours, expected in zip(*gradients, strict=True):
+            torch.testing.assert_close(ours, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("mode", ["cat", "core", "att"])
+def test_vmap_over_stacked_parameters(mode: str):
+    models = [make_stack(global_input_size=2, global_mode=mode) for _ in range(3)]
+    parameters, buffers = stack_module_state(models)
+    nodes, edges, globals = torch.randn(3, 2, 4, 4), torch.randn(3, 2, 4, 4, 3), torch.randn(3, 2, 2)
+    def run(parameters, buffers, *inputs):
+        return functional_call(models[0], (parameters, buffers), inputs)[:2]
+
+    together = vmap(run)(parameters, buffers, nodes, edges, globals)
+    for k, model in enumerate(models):
+        alone = model(nodes[k], edges[k], globals[k])
+        torch.testing.assert_close(together[0][k], alone.nodes, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(together[1][k], alone.edges, rtol=1e-4, atol=1e-5)
+
+
+def test_autocast_stays_close_and_finite():
+    layer = make_layer(node_size=32, edge_size=16, num_heads=4, head_size=8)
+    nodes, edges = make_graph(2, num_nodes=9, node_size=32, edge_size=16)
+    exact = layer(nodes, edges)
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = layer(nodes, edges, attention_mask=torch.ones(9, 9, dtype=torch.bool))
+    for ours, expected in zip(rough, exact, strict=True):
+        error = (ours.float() - expected).norm() / expected.norm()
+        assert error < 0.03
+    rough.nodes.float().square().sum().backward()
+    assert all(parameter.grad is None or parameter.grad.isfinite().all() for parameter in layer.parameters())
+
+
+def test_whole_model_in_bfloat16_and_double():
+    for dtype in (torch.bfloat16, torch.float64):
+        layer = make_layer().to(dtype)
+        out = layer(*(tensor.to(dtype) for tensor in make_graph(2)))
+        assert out.nodes.dtype == out.edges.dtype == dtype
+
+
+@pytest.mark.usefixtures("_quiet_tools")
+def test_torch_export_with_a_dynamic_number_of_nodes():
+    model = make_stack()
+    nodes, edges = torch.randn(2, 6, 4), torch.randn(2, 6, 6, 3)
+    size = torch.export.Dim("num_nodes", min=2, max=64)
+    program = torch.export.export(
+        model, (nodes, edges), dynamic_shapes={"nodes": {1: size}, "edges": {1: size, 2: size}}
+    )
+    nodes, edges = torch.randn(2, 9, 4), torch.randn(2, 9, 9, 3)
+    torch.testing.assert_close(program.module()(nodes, edges).nodes, model(nodes, edges).nodes, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_quiet_tools")
+def test_onnx_runtime_agrees(tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+
+    class Masked(torch.nn.Module):
+        def __init__(self, model: RelationalTransformer) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, nodes, edges, node_mask):
+            out = self.model(nodes, edges, node_mask=node_mask)
+            return out.nodes, out.edges
+
+    module = Masked(make_stack()).eval()
+    size = torch.export.Dim("num_nodes", min=2, max=64)
+    inputs = torch.randn(2, 6, 4), torch.randn(2, 6, 6, 3), torch.rand(2, 6) < 0.7
+    path = tmp_path / "model.onnx"
+    torch.onnx.export(
+        module,
+        inputs,
+        path,
+        dynamo=True,
+        verbose=False,
+        dynamic_shapes={"nodes": {1: size}, "edges": {1: size, 2: size}, "node_mask": {1: size}},
+    )
+    session = onnxruntime.InferenceSession(path)
+    inputs = torch.randn(2, 9, 4), torch.randn(2, 9, 9, 3), torch.rand(2, 9) < 0.7
+    names = [argument.name for argument in session.get_inputs()]
+    outputs = session.run(None, {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)})
+    for ours, expected in zip(outputs, module(*inputs), strict=True):
+        np.testing.assert_allclose(ours, expected.detach().numpy(), rtol=1e-4, atol=1e-5)

@@ -1,0 +1,94 @@
+import pytest
+import torch
+
+from relational_transformer import RelationalTransformer
+from tests.nn import oracle
+from tests.nn.graphs import SIZES, make_graph, make_stack
+
+MODES = ["cat", "core", "att"]
+
+
+def make_inputs(*batch: int, num_nodes: int = 4):
+    nodes, edges = make_graph(*batch, num_nodes=num_nodes, node_size=4, edge_size=3)
+    return nodes, edges, torch.randn(*batch, 2)
+
+
+@pytest.mark.usefixtures("double")
+class TestAgainstTheEquations:
+    @pytest.mark.parametrize("mode", MODES)
+    def test_values(self, mode: str):
+        model, inputs = make_stack(global_input_size=2, global_mode=mode), make_inputs()
+        for ours, expected in zip(model(*inputs), oracle.run_stack(model, *inputs), strict=True):
+            if expected is None:
+                assert ours is None
+            else:
+                torch.testing.assert_close(ours, expected, rtol=0, atol=1e-10)
+
+    def test_values_without_globals(self):
+        model, (nodes, edges, _) = make_stack(), make_inputs()
+        expected = oracle.run_stack(model, nodes, edges)
+        for ours, want in zip(model(nodes, edges)[:2], expected[:2], strict=True):
+            torch.testing.assert_close(ours, want, rtol=0, atol=1e-10)
+
+    @pytest.mark.parametrize("mode", MODES)
+    def test_gradients(self, mode: str):
+        model, inputs = make_stack(global_input_size=2, global_mode=mode), make_inputs(num_nodes=3)
+        parameters = list(model.parameters())
+
+        def loss(output):
+            return sum((tensor**3).sum() for tensor in output if tensor is not None)
+
+        ours = torch.autograd.grad(loss(model(*inputs)), parameters)
+        expected = torch.autograd.grad(loss(oracle.run_stack(model, *inputs)), parameters)
+        for got, want in zip(ours, expected, strict=True):
+            torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_inputs_in_parts(mode: str):
+    model, (nodes, edges, globals) = make_stack(global_input_size=2, global_mode=mode), make_inputs(2)
+    whole = model(nodes, edges, globals)
+    parts = model(nodes.split([1, 3], -1), edges.split([2, 1], -1), globals.split([1, 1], -1))
+    for ours, expected in zip(parts, whole, strict=True):
+        if expected is not None:
+            torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_padding_changes_nothing(mode: str):
+    model, (nodes, edges, globals) = make_stack(global_input_size=2, global_mode=mode), make_inputs(2, num_nodes=6)
+    present = torch.arange(6) < 4
+    inside = model(nodes[:, :4], edges[:, :4, :4], globals)
+    padded = model(nodes, edges, globals, node_mask=present.expand(2, 6))
+    torch.testing.assert_close(padded.nodes[:, :4], inside.nodes, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(padded.edges[:, :4, :4], inside.edges, rtol=1e-4, atol=1e-5)
+    if mode == "core":
+        torch.testing.assert_close(padded.globals, inside.globals, rtol=1e-4, atol=1e-5)
+
+
+def test_an_attention_mask_leaves_the_core_in_sight():
+    model, (nodes, edges, globals) = make_stack(global_input_size=2, global_mode="core"), make_inputs()
+    alone = torch.eye(4, dtype=torch.bool)
+    one, other = (model(nodes, edges, vector, attention_mask=alone).nodes for vector in (globals, globals + 1))
+    assert not torch.allclose(one, other)
+
+
+def test_globals_are_required_exactly_where_the_model_has_them():
+    nodes, edges, globals = make_inputs()
+    with pytest.raises(ValueError, match="globals must be given for a model with global_input_size=2"):
+        make_stack(global_input_size=2)(nodes, edges)
+    with pytest.raises(ValueError, match="globals must be None for a model with global_input_size=0"):
+        make_stack()(nodes, edges, globals)
+
+
+def test_unknown_mode_lists_the_known_ones():
+    with pytest.raises(ValueError, match="global_mode must be one of cat, core, att, got 'sum'"):
+        RelationalTransformer(4, 3, **SIZES, global_mode="sum")
+
+
+def test_reset_parameters_draws_anew():
+    model = make_stack(global_input_size=2, global_mode="core")
+    before = [parameter.clone() for parameter in model.parameters()]
+    model.reset_parameters()
+    unchanged = [torch.equal(old, new) for old, new in zip(before, model.parameters(), strict=True)]
+    assert not any(unchanged)

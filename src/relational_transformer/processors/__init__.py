@@ -1,0 +1,44 @@
+"""Processors: what runs at every step of an algorithm. One file each; a new one is a new file and a line below."""
+
+from .deep_sets import DeepSets
+from .gat import GAT, FullGAT
+from .gatv2 import FullGATv2, GATv2
+from .mpnn import MPNN
+from .pgn import PGN, MaskedPGN
+from .processor import GraphState, Processor
+from .relational import RelationalProcessor
+from .settings import ABLATIONS, TUNED, UNTUNED, Settings, find_settings
+from .transformer import Transformer
+
+PROCESSORS: dict[str, type[Processor]] = {
+    "rt": RelationalProcessor,
+    "transformer": Transformer,
+    "deep_sets": DeepSets,
+    "gat": GAT,
+    "gat_full": FullGAT,
+    "gatv2": GATv2,
+    "gatv2_full": FullGATv2,
+    "mpnn": MPNN,
+    "pgn": PGN,
+    "pgn_masked": MaskedPGN,
+}
+
+
+def build_processor(settings: Settings) -> Processor:
+    """The processor that `settings` name, with the sizes they give."""
+    if settings.processor not in PROCESSORS:
+        raise ValueError(f"no processor is called {settings.processor!r}; there are {', '.join(PROCESSORS)}")
+    return PROCESSORS[settings.processor].from_settings(settings)
+
+
+__all__ = [
+    "ABLATIONS",
+    "PROCESSORS",
+    "TUNED",
+    "UNTUNED",
+    "GraphState",
+    "Processor",
+    "Settings",
+    "build_processor",
+    "find_settings",
+]

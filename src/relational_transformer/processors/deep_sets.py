@@ -1,0 +1,21 @@
+"""Deep Sets: a PGN in which every node hears only itself."""
+
+import torch
+from torch import Tensor
+
+from .pgn import PGN
+from .processor import GraphState
+
+
+class DeepSets(PGN):
+    """Deep Sets (Zaheer et al., 2017): each node on its own, with its self-edge and the global vector."""
+
+    uses_adjacency = False
+
+    def forward(
+        self, features: GraphState, hidden: GraphState, adjacency: Tensor | None, node_mask: Tensor | None = None
+    ) -> GraphState:
+        nodes = torch.cat([features.nodes, hidden.nodes], dim=-1)
+        for layer in self.layers:
+            nodes = layer.forward_alone(nodes, features.edges, features.globals)
+        return GraphState(nodes)

@@ -1,0 +1,97 @@
+"""Pointer Graph Networks: message passing with max aggregation along an adjacency that changes from step to step."""
+
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from relational_transformer.nn.initialization import reset_linear
+
+from .processor import GraphState, Processor, neighbours
+from .settings import Settings
+
+_NOT_ADJACENT = -1e6
+
+
+class MessagePassingLayer(nn.Module):
+    r"""Messages between pairs of nodes, their maximum over senders, and a skip connection.
+
+    .. math::
+        m_{ac} = \text{MLP}(\text{ReLU}(W_1 z_c + W_2 z_a + W_3 e_{ac} + W_4 g)) \qquad
+        z'_c = \text{LayerNorm}(\text{ReLU}(W_5 z_c + W_6 \max_{a \sim c} m_{ac}))
+
+    Shapes: nodes z [..., N, node_size], edges e [..., N, N, size], globals g [..., size] -> [..., N, size].
+    """
+
+    def __init__(self, node_size: int, size: int) -> None:
+        super().__init__()
+        self.from_nodes = nn.Linear(node_size, 3 * size)  # receiver, sender and skip terms of z, stacked
+        self.from_edges = nn.Linear(size, size)
+        self.from_globals = nn.Linear(size, size)
+        self.message_hidden = nn.Linear(size, size)
+        self.message_out = nn.Linear(size, size)
+        self.from_messages = nn.Linear(size, size)
+        self.norm = nn.LayerNorm(size)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for child in self.children():
+            if isinstance(child, nn.Linear):
+                reset_linear(child)
+        self.norm.reset_parameters()
+
+    def forward(self, nodes: Tensor, edges: Tensor, globals: Tensor, adjacency: Tensor | None) -> Tensor:
+        receiver, sender, skip = self.from_nodes(nodes).chunk(3, dim=-1)
+        receiver = receiver + self.from_globals(globals).unsqueeze(-2)
+        pairs = receiver.unsqueeze(-3) + sender.unsqueeze(-2) + self.from_edges(edges)  # [..., sender, receiver, size]
+        messages = self._messages(pairs)
+        if adjacency is not None:
+            messages = torch.where(adjacency.unsqueeze(-1), messages, _NOT_ADJACENT)
+        return self._update(skip, messages.amax(-3))
+
+    def forward_alone(self, nodes: Tensor, edges: Tensor, globals: Tensor) -> Tensor:
+        """The same where every node is adjacent to itself alone; N messages instead of N²."""
+        receiver, sender, skip = self.from_nodes(nodes).chunk(3, dim=-1)
+        own = edges.diagonal(dim1=-3, dim2=-2).movedim(-1, -2)  # e_cc, [..., N, size]
+        pairs = receiver + sender + self.from_edges(own) + self.from_globals(globals).unsqueeze(-2)
+        return self._update(skip, self._messages(pairs))
+
+    def _messages(self, pairs: Tensor) -> Tensor:
+        return self.message_out(F.relu(self.message_hidden(F.relu(pairs))))
+
+    def _update(self, skip: Tensor, received: Tensor) -> Tensor:
+        return self.norm(F.relu(skip + self.from_messages(received)))
+
+
+class PGN(Processor):
+    """Pointer Graph Network (Veličković et al., 2020), the paper's PGN-u: max aggregation over adjacent nodes."""
+
+    uses_adjacency = True
+
+    def __init__(self, hidden_size: int, num_layers: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            MessagePassingLayer(hidden_size if index else 2 * hidden_size, hidden_size) for index in range(num_layers)
+        )
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        return cls(settings.hidden_size, settings.num_layers)
+
+    def forward(
+        self, features: GraphState, hidden: GraphState, adjacency: Tensor | None, node_mask: Tensor | None = None
+    ) -> GraphState:
+        nodes = torch.cat([features.nodes, hidden.nodes], dim=-1)
+        # Adjacency is symmetric; an absent node sends nothing, so its row, the first axis, is taken out.
+        senders = neighbours(adjacency, node_mask)
+        senders = None if senders is None else senders.transpose(-1, -2)
+        for layer in self.layers:
+            nodes = layer(nodes, features.edges, features.globals, senders)
+        return GraphState(nodes)
+
+
+class MaskedPGN(PGN):
+    """The paper's PGN-m: a PGN whose node pointers and edge masks are decoded along the adjacency only."""
+
+    masks_decoders = True

@@ -1,0 +1,61 @@
+"""The contract between a processor and the network around it: one typed graph state in, one out."""
+
+from typing import ClassVar, NamedTuple, Self
+
+from torch import Tensor, nn
+
+from .settings import Settings
+
+
+class GraphState(NamedTuple):
+    """Vectors of a batch of graphs: of their nodes, of their edges and of each graph as a whole.
+
+    Shapes: nodes [..., N, size], edges [..., N, N, size], globals [..., size]. None where there are no such vectors.
+    """
+
+    nodes: Tensor
+    edges: Tensor | None = None
+    globals: Tensor | None = None
+
+
+class Processor(nn.Module):
+    """One step of computation on graphs: encoded features and the last hidden state in, the next hidden state out.
+
+    A subclass says what it does beside nodes:
+
+    - `returns_edges`, `returns_globals`: its output has edge (global) vectors, which the network carries to the next
+      step and decodes. Where it does not, the network hands it hidden states of None and decodes encoded features.
+    - `uses_adjacency`: it reads `adjacency`; otherwise the network does not build one.
+    - `masks_decoders`: the network may decode node pointers and edge masks only along the adjacency.
+    """
+
+    returns_edges: bool = False
+    returns_globals: bool = False
+    uses_adjacency: ClassVar[bool] = False
+    masks_decoders: ClassVar[bool] = False
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        """The processor with the sizes that `settings` give."""
+        raise NotImplementedError(f"{cls.__name__} must say how it is made from settings")
+
+    def forward(
+        self, features: GraphState, hidden: GraphState, adjacency: Tensor | None, node_mask: Tensor | None = None
+    ) -> GraphState:
+        """One step.
+
+        Args:
+            features: encoded features of this step; nodes, edges and globals are all there.
+            hidden: what the step before returned; zeros at the first step.
+            adjacency: bool [..., N, N], None where the processor does not use it.
+            node_mask: bool [..., N], True where a node is there; what an absent node holds must reach no other.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must implement forward")
+
+
+def neighbours(adjacency: Tensor | None, node_mask: Tensor | None) -> Tensor | None:
+    """Which pairs [..., N, N] may exchange messages: adjacent ones whose second node is there. None: all of them."""
+    if node_mask is None:
+        return adjacency
+    present = node_mask.unsqueeze(-2)  # [..., 1, N]
+    return present if adjacency is None else adjacency & present

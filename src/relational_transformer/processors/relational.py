@@ -1,0 +1,74 @@
+"""The Relational Transformer as a processor: nodes and edges are both carried from step to step."""
+
+from typing import Self
+
+from torch import Tensor
+
+from relational_transformer.nn import RelationalTransformer
+from relational_transformer.nn.transformer import GlobalMode
+
+from .processor import GraphState, Processor
+from .settings import Settings
+
+
+class RelationalProcessor(Processor):
+    """Relational Transformer (Diao & Loynd, 2023), the paper's RT.
+
+    Each step reads [features, hidden] of nodes and edges. The global vector is concatenated to both (`cat`), is a core
+    node of its own with a hidden state (`core`), or joins every attention and edge update (`att`). Every pair of nodes
+    attends: the adjacency reaches the model as edge features.
+    """
+
+    returns_edges = True
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_layers: int,
+        num_heads: int,
+        *,
+        node_hidden_size: int,
+        edge_hidden_sizes: tuple[int, int] = (16, 8),
+        global_mode: GlobalMode = "cat",
+        update_edges: bool = True,
+    ) -> None:
+        super().__init__()
+        if hidden_size % num_heads:
+            raise ValueError(f"num_heads must divide hidden_size={hidden_size}, got num_heads={num_heads}")
+        self.returns_globals = global_mode == "core"
+        self.transformer = RelationalTransformer(
+            2 * hidden_size,
+            2 * hidden_size,
+            2 * hidden_size if global_mode == "core" else hidden_size,
+            node_size=hidden_size,
+            edge_size=hidden_size,
+            num_heads=num_heads,
+            head_size=hidden_size // num_heads,
+            node_hidden_size=node_hidden_size,
+            edge_hidden_sizes=edge_hidden_sizes,
+            num_layers=num_layers,
+            global_mode=global_mode,
+            update_edges=update_edges,
+        )
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        return cls(
+            settings.hidden_size,
+            settings.num_layers,
+            settings.num_heads,
+            node_hidden_size=settings.node_hidden_size,
+            edge_hidden_sizes=settings.edge_hidden_sizes,
+            global_mode=settings.global_mode,
+            update_edges=settings.update_edges,
+        )
+
+    def forward(
+        self, features: GraphState, hidden: GraphState, adjacency: Tensor | None, node_mask: Tensor | None = None
+    ) -> GraphState:
+        assert features.edges is not None and hidden.edges is not None and features.globals is not None
+        globals = (features.globals,) if hidden.globals is None else (features.globals, hidden.globals)
+        output = self.transformer(
+            (features.nodes, hidden.nodes), (features.edges, hidden.edges), globals, node_mask=node_mask
+        )
+        return GraphState(*output)

@@ -1,0 +1,82 @@
+"""The paper's models: what each one is made of and how it is trained. Every hyperparameter is written down here once."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One model of the CLRS-30 experiments (the paper's tables of hyperparameters)."""
+
+    processor: str = "rt"
+    """A name in `PROCESSORS`."""
+    num_layers: int = 3
+    """Layers of the processor, all of them run at every step of the algorithm."""
+    hidden_size: int = 192
+    """Size of all node, edge and global vectors (the paper's d_n = d_e = d_g); heads x head size where there are heads."""
+    learning_rate: float = 2.5e-4
+    batch_size: int = 4
+    num_heads: int = 12
+    """Attention heads (RT, transformer, GATs)."""
+    node_hidden_size: int = 32
+    """Inside the feed-forward network of nodes, d_nh (RT, transformer)."""
+    edge_hidden_sizes: tuple[int, int] = (16, 8)
+    """Inside the two networks of the edge update, d_eh1 and d_eh2 (RT)."""
+    global_mode: Literal["cat", "core", "att"] = "cat"
+    """How RT reads the global vector: concatenated, as a core node, or in every attention."""
+    update_edges: bool = True
+    """Whether RT's layers update edges."""
+    pointers_from_edges: bool = True
+    """Decode node pointers from edge vectors alone; otherwise from nodes and edges, as CLRS-30 does."""
+    hint_mode: Literal["encoded_decoded", "decoded_only", "none"] = "encoded_decoded"
+    """Whether hints are both fed in and predicted, predicted only, or not used."""
+
+
+def _baseline(processor: str, num_layers: int, hidden_size: int, learning_rate: float, num_heads: int = 1) -> Settings:
+    return Settings(
+        processor=processor,
+        num_layers=num_layers,
+        hidden_size=hidden_size,
+        learning_rate=learning_rate,
+        num_heads=num_heads,
+        pointers_from_edges=False,
+    )
+
+
+TUNED: dict[str, Settings] = {
+    "deep_sets": _baseline("deep_sets", 2, 512, 2.5e-4),
+    "gat": _baseline("gat", 2, 10 * 64, 6.3e-4, num_heads=10),
+    "gatv2": _baseline("gatv2", 2, 12 * 64, 2.5e-4, num_heads=12),
+    "mpnn": _baseline("mpnn", 1, 512, 1.6e-3),
+    "pgn": _baseline("pgn", 1, 180, 1.6e-3),
+    "pgn_masked": _baseline("pgn_masked", 3, 512, 1e-3),
+    "rt": Settings(),
+}
+"""Table `clrs_hp_table`. `pgn` is the paper's PGN-u, `pgn_masked` its PGN-m, `gat` its GAT-v1."""
+
+UNTUNED: dict[str, Settings] = {
+    name: _baseline(name, 1, 128, 1e-3) for name in ("deep_sets", "gat", "gatv2", "mpnn", "pgn", "pgn_masked")
+}
+"""The single-layer baselines of CLRS-30 before tuning: hidden size 128, one head."""
+
+ABLATIONS: dict[str, Settings] = {
+    "transformer": replace(TUNED["rt"], processor="transformer", pointers_from_edges=False),
+    "rt_single_layer": replace(TUNED["rt"], num_layers=1),
+    "rt_node_pointers": replace(TUNED["rt"], pointers_from_edges=False),
+    "rt_core": replace(TUNED["rt"], global_mode="core"),
+    "rt_no_edge_updates": replace(TUNED["rt"], update_edges=False),
+}
+"""The paper's ablations of RT. It re-tuned `transformer` and `rt_single_layer` but does not print what came out, so
+these two keep RT's other settings."""
+
+
+def find_settings(name: str) -> Settings:
+    """The settings of a model by its name, as in `TUNED`, `ABLATIONS`, or `untuned_` and a baseline's name.
+
+    >>> find_settings("untuned_mpnn").hidden_size
+    128
+    """
+    known = {**TUNED, **ABLATIONS, **{f"untuned_{key}": value for key, value in UNTUNED.items()}}
+    if name not in known:
+        raise ValueError(f"no model is called {name!r}; there are {', '.join(known)}")
+    return known[name]

@@ -1,0 +1,79 @@
+"""The standard transformer as a processor: RT with its edge vectors disabled."""
+
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from relational_transformer.nn import ConcatLinear
+from relational_transformer.nn.initialization import reset_linear
+
+from .processor import GraphState, Processor
+from .settings import Settings
+
+
+class TransformerLayer(nn.Module):
+    r"""A transformer layer (Vaswani et al., 2017), post-norm, on a set of nodes.
+
+    .. math::
+        h_i = \text{LayerNorm}(W_1\,\text{attention}_i + n_i) \qquad
+        n'_i = \text{LayerNorm}(W_3\,\text{ReLU}(W_2 h_i) + h_i)
+
+    Shapes: nodes [..., N, size] -> [..., N, size]; node_mask bool [..., N].
+    """
+
+    def __init__(self, size: int, num_heads: int, hidden_size: int) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.qkv = nn.Linear(size, 3 * size)
+        self.output = nn.Linear(size, size)
+        self.norm = nn.LayerNorm(size)
+        self.feed_forward_in = nn.Linear(size, hidden_size)
+        self.feed_forward_out = nn.Linear(hidden_size, size)
+        self.feed_forward_norm = nn.LayerNorm(size)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for linear in (self.qkv, self.output, self.feed_forward_in, self.feed_forward_out):
+            reset_linear(linear)
+        self.norm.reset_parameters()
+        self.feed_forward_norm.reset_parameters()
+
+    def forward(self, nodes: Tensor, node_mask: Tensor | None) -> Tensor:
+        heads = self.qkv(nodes).unflatten(-1, (3, self.num_heads, -1)).movedim(-4, -2)  # [..., 3, H, N, D]
+        query, key, value = heads.unbind(-4)
+        scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
+        if node_mask is not None:
+            scores = scores.masked_fill(~node_mask[..., None, None, :], torch.finfo(scores.dtype).min)
+        messages = (scores.softmax(-1).to(value.dtype) @ value).movedim(-3, -2).flatten(-2)
+        nodes = self.norm(nodes + self.output(messages))
+        return self.feed_forward_norm(nodes + self.feed_forward_out(F.relu(self.feed_forward_in(nodes))))
+
+
+class Transformer(Processor):
+    """The set transformer of the paper's ablation: no edge vectors; the global vector is concatenated to every node."""
+
+    def __init__(self, hidden_size: int, num_layers: int, num_heads: int, *, node_hidden_size: int) -> None:
+        super().__init__()
+        if hidden_size % num_heads:
+            raise ValueError(f"num_heads must divide hidden_size={hidden_size}, got num_heads={num_heads}")
+        self.node_input = ConcatLinear(3 * hidden_size, hidden_size)
+        self.layers = nn.ModuleList(
+            TransformerLayer(hidden_size, num_heads, node_hidden_size) for _ in range(num_layers)
+        )
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        return cls(
+            settings.hidden_size, settings.num_layers, settings.num_heads, node_hidden_size=settings.node_hidden_size
+        )
+
+    def forward(
+        self, features: GraphState, hidden: GraphState, adjacency: Tensor | None, node_mask: Tensor | None = None
+    ) -> GraphState:
+        assert features.globals is not None
+        nodes = self.node_input(features.nodes, hidden.nodes, features.globals.unsqueeze(-2))
+        for layer in self.layers:
+            nodes = layer(nodes, node_mask)
+        return GraphState(nodes)

@@ -1,0 +1,22 @@
+"""From settings to a network."""
+
+from relational_transformer.clrs.spec import Spec
+from relational_transformer.processors import Settings, build_processor
+
+from .network import Network
+
+
+def build_network(algorithm: str | Spec, settings: Settings) -> Network:
+    """The network that runs `algorithm` with the model that `settings` describe.
+
+    >>> from relational_transformer.processors import TUNED
+    >>> sum(parameter.numel() for parameter in build_network("bellman_ford", TUNED["rt"]).parameters())
+    1103404
+    """
+    return Network(
+        algorithm,
+        build_processor(settings),
+        settings.hidden_size,
+        pointers_from_edges=settings.pointers_from_edges,
+        hint_mode=settings.hint_mode,
+    )

@@ -1,0 +1,223 @@
+"""Decoders: logits of hints and outputs, read off node, edge and global vectors by as few products as possible."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from relational_transformer.clrs.spec import Location, Type
+from relational_transformer.nn import ConcatLinear
+
+from .features import FeatureGroup, Packed
+
+ABSENT = -1e9
+"""Logit of a node that is not there."""
+
+Parts = tuple[Tensor, ...]
+"""Vectors given as parts of a concatenation."""
+
+
+class DecoderLinear(NamedTuple):
+    """Where Linear `number` of a feature lies: rows of the weight and bias of the readout `source`."""
+
+    feature: str
+    number: int
+    source: str
+    rows: slice
+
+
+def linears_of(group: FeatureGroup, size: int, pointers_from_edges: bool) -> list[tuple[str, int]]:
+    """What a feature of this group is decoded with: of each Linear, what it reads and how many channels it makes.
+
+    `nodes`, `edges` and `globals` read those vectors, `pooled` the maximum over nodes, `score` the size-long vectors
+    that the other Linears of a pointer make.
+    """
+    width = group.classes or 1
+    match group.location, group.type:
+        case Location.NODE, Type.POINTER if pointers_from_edges:
+            return [("edges", 1)]
+        case Location.NODE, Type.POINTER:
+            return [("nodes", size), ("nodes", size), ("edges", size), ("score", 1)]
+        case Location.NODE, _:
+            return [("nodes", width)]
+        case Location.EDGE, Type.POINTER:
+            return [("nodes", size), ("nodes", size), ("edges", size), ("nodes", size), ("score", 1)]
+        case Location.EDGE, _:
+            return [("nodes", width), ("nodes", width), ("edges", width)]
+        case _:
+            return [("pooled", width), ("globals", width)]
+
+
+class Decoders(nn.Module):
+    """All decoders of an algorithm. The Linears that read the same vectors are stacked into one, a *readout*.
+
+    Args:
+        hints: groups of the hints to predict; none where hints are not used.
+        outputs: groups of the outputs.
+        size: of a vector; nodes come in three parts (encoded, last and new hidden), edges and globals in `edge_parts`
+            and `global_parts` (three, or one where the processor makes none).
+        pointers_from_edges: node pointers are one Linear on edge vectors; otherwise decoded as in CLRS-30.
+        masked: node pointers and edge masks only along the adjacency (PGN-m).
+    """
+
+    def __init__(
+        self,
+        hints: Sequence[FeatureGroup],
+        outputs: Sequence[FeatureGroup],
+        size: int,
+        *,
+        edge_parts: int,
+        global_parts: int,
+        pointers_from_edges: bool,
+        masked: bool = False,
+    ) -> None:
+        super().__init__()
+        self.hints = tuple(hints)
+        self.outputs = tuple(outputs)
+        self.groups = _union(hints, outputs)
+        self.size = size
+        self.pointers_from_edges = pointers_from_edges
+        self.masked = masked
+        self.linears: list[DecoderLinear] = []
+        ends = dict.fromkeys(("nodes", "edges", "pooled", "globals", "score"), 0)
+        for group in self.groups:
+            for number, (source, width) in enumerate(linears_of(group, size, pointers_from_edges)):
+                for name in group.names:
+                    rows = slice(ends[source], ends[source] + width)
+                    self.linears.append(DecoderLinear(name, number, source, rows))
+                    ends[source] = rows.stop
+        parts = {"nodes": 3, "edges": edge_parts, "pooled": 3, "globals": global_parts, "score": 1}
+        self.readouts = nn.ModuleDict(
+            {source: ConcatLinear(parts[source] * size, end) for source, end in ends.items() if end}
+        )
+
+    def forward(
+        self, nodes: Parts, edges: Parts, globals: Parts, adjacency: Tensor | None, node_mask: Tensor | None = None
+    ) -> tuple[Packed, Packed]:
+        """Packed logits of hints and of outputs, in float32 or better."""
+        read = _Reader(self.readouts, nodes, edges, globals, node_mask)
+        hints: Packed = {}
+        outputs: Packed = {}
+        num_hints = {group.key: len(group.names) for group in self.hints}
+        output_keys = {group.key for group in self.outputs}
+        for group in self.groups:
+            logits = self._decode(group, read)
+            if self.masked and adjacency is not None and group.is_relation:
+                logits = mask_outside(logits, adjacency, node_mask)
+            if node_mask is not None and group.is_choice_of_nodes:
+                logits = logits.masked_fill(~_at_choices(node_mask, logits), ABSENT)
+            split = num_hints.get(group.key, 0)
+            if split:
+                hints[group.key] = logits[..., :split]
+            if group.key in output_keys:
+                outputs[group.key] = logits[..., split:]
+        return hints, outputs
+
+    def _decode(self, group: FeatureGroup, read: "_Reader") -> Tensor:
+        """Logits of one group, in the shape that `FeatureGroup` says."""
+        count, width = len(group.names), group.classes or 1
+        if group.is_pointer:
+            if group.location == Location.NODE and self.pointers_from_edges:
+                return read("edges", count, 1).squeeze(-1)
+            first, second = read("nodes", count, self.size), read("nodes", count, self.size)  # [B, N, F, size]
+            between = read("edges", count, self.size)  # [B, N, N, F, size]
+            if group.location == Location.NODE:
+                # p1 at i, against p2 at j plus the edge from j to i
+                target = (second.unsqueeze(-3) + between).transpose(-3, -4)
+                return read.score(first.unsqueeze(-3), target)
+            origin = first.unsqueeze(-3) + second.unsqueeze(-4) + between  # [B, i, j, F, size]
+            pointed = read("nodes", count, self.size)
+            return read.score_by_row(origin, pointed[..., None, :, :, :])  # [B, i, j, k, F]
+        if group.location == Location.NODE:
+            logits = read("nodes", count, width)
+        elif group.location == Location.EDGE:
+            first, second = read("nodes", count, width), read("nodes", count, width)
+            logits = first.unsqueeze(-3) + second.unsqueeze(-4) + read("edges", count, width)
+        else:
+            logits = read("pooled", count, width) + read("globals", count, width)
+        return logits.transpose(-1, -2) if group.classes else logits.squeeze(-1)
+
+
+class _Reader:
+    """Hands out the channels of the readouts, from first to last, in blocks [..., count, width]."""
+
+    def __init__(
+        self, readouts: nn.ModuleDict, nodes: Parts, edges: Parts, globals: Parts, node_mask: Tensor | None
+    ) -> None:
+        self.readouts = readouts
+        self.values: dict[str, Tensor] = {}
+        self.ends = dict.fromkeys(readouts, 0)
+        sources = {"nodes": nodes, "edges": edges, "globals": globals}
+        if "pooled" in readouts:
+            sources["pooled"] = tuple(_pool(part, node_mask) for part in nodes)
+        for source, parts in sources.items():
+            if source in readouts:
+                values = readouts[source](*parts)
+                self.values[source] = values.to(torch.promote_types(values.dtype, torch.float32))
+
+    def __call__(self, source: str, count: int, width: int) -> Tensor:
+        start = self.ends[source]
+        self.ends[source] = start + count * width
+        return self.values[source][..., start : start + count * width].unflatten(-1, (count, width))
+
+    def score(self, left: Tensor, right: Tensor) -> Tensor:
+        """w · max(left, right) + b for each pointer, [..., F, size] -> [..., F]."""
+        weight, bias = self._score_parameters(left.shape[-2])
+        return _score(left, right, weight, bias)
+
+    def score_by_row(self, origin: Tensor, pointed: Tensor) -> Tensor:
+        """The same for all triples: origin [B, i, j, F, size], pointed [B, 1, k, F, size] -> [B, i, j, k, F].
+
+        Without gradients row by row, so that no tensor of N³ vectors is ever there.
+        """
+        weight, bias = self._score_parameters(origin.shape[-2])
+        if torch.is_grad_enabled() or torch.compiler.is_compiling():
+            return _score(origin.unsqueeze(-3), pointed.unsqueeze(-5), weight, bias)
+        rows = [_score(row.unsqueeze(-3), pointed, weight, bias) for row in origin.unbind(-4)]
+        return torch.stack(rows, dim=-4)
+
+    def _score_parameters(self, count: int) -> tuple[Tensor, Tensor]:
+        readout = self.readouts["score"]
+        start = self.ends["score"]
+        self.ends["score"] = start + count
+        weight, bias = readout.weight, readout.bias
+        assert isinstance(weight, Tensor) and isinstance(bias, Tensor)
+        return weight[start : start + count], bias[start : start + count]
+
+
+def _score(left: Tensor, right: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    # Product and sum rather than a matrix product: compiled, the maxima are never written down.
+    return (torch.maximum(left, right) * weight).sum(-1) + bias
+
+
+def mask_outside(logits: Tensor, adjacency: Tensor, node_mask: Tensor | None) -> Tensor:
+    """Logits [B, N, N, F] outside the adjacency become min(-1, m - 1), m the smallest one of the example."""
+    present = logits
+    if node_mask is not None:
+        pairs = node_mask.unsqueeze(-1) & node_mask.unsqueeze(-2)
+        present = logits.masked_fill(~pairs.unsqueeze(-1), torch.inf)
+    floor = (present.amin((-2, -3), keepdim=True) - 1).clamp(max=-1.0)
+    return torch.where(adjacency.unsqueeze(-1), logits, floor)
+
+
+def _pool(nodes: Tensor, node_mask: Tensor | None) -> Tensor:
+    if node_mask is not None:
+        nodes = nodes.masked_fill(~node_mask.unsqueeze(-1), torch.finfo(nodes.dtype).min)
+    return nodes.amax(-2)
+
+
+def _at_choices(node_mask: Tensor, logits: Tensor) -> Tensor:
+    """The node mask [B, N] at axis -2 of logits [B, ..., N, F]."""
+    between = (None,) * (logits.dim() - 3)
+    return node_mask[:, *between, :, None]
+
+
+def _union(hints: Sequence[FeatureGroup], outputs: Sequence[FeatureGroup]) -> tuple[FeatureGroup, ...]:
+    """Hints and outputs of one location and type side by side, hints first."""
+    merged = {group.key: group for group in hints}
+    for group in outputs:
+        known = merged.get(group.key)
+        merged[group.key] = replace(known, names=known.names + group.names) if known else group
+    return tuple(merged.values())

@@ -1,0 +1,149 @@
+"""Encoders: one Linear for each feature, all features of a location in one product."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from relational_transformer.clrs.spec import Location
+from relational_transformer.nn.initialization import truncated_normal_
+
+from .features import FeatureGroup, Packed
+
+
+class EncodedFeatures(NamedTuple):
+    """What features add to node [B, N, size], edge [B, N, N, size] and global vectors [B, size], and which nodes they
+    make adjacent, bool [B, N, N]; None where there is nothing to add."""
+
+    nodes: Tensor | None
+    edges: Tensor | None
+    globals: Tensor | None
+    adjacency: Tensor | None
+
+
+class EncoderLinear(NamedTuple):
+    """Where the Linear of a feature lies in a `ColumnEncoder`: rows of its weight and of its bias. An edge pointer has
+    two, number 0 and 1; other features have number 0 alone."""
+
+    feature: str
+    number: int
+    rows: slice
+    bias_rows: slice
+
+
+class ColumnEncoder(nn.Module):
+    r"""The sum of a Linear for each feature, :math:`\sum_f (W_f x_f + b_f)`, as one product.
+
+    Biases stay apart, as each is learnt on its own. Shapes: columns [..., K] -> [..., size].
+    """
+
+    def __init__(self, features: Sequence[tuple[str, int, int]], size: int) -> None:
+        """`features`: name, number of the Linear and its columns, in the order of the columns."""
+        super().__init__()
+        self.linears: list[EncoderLinear] = []
+        start = 0
+        for index, (name, number, width) in enumerate(features):
+            rows, bias_rows = slice(start, start + width), slice(index, index + 1)
+            self.linears.append(EncoderLinear(name, number, rows, bias_rows))
+            start += width
+        self.weight = nn.Parameter(torch.empty(start, size))
+        self.bias = nn.Parameter(torch.empty(len(self.linears), size))
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        for linear in self.linears:
+            truncated_normal_(self.weight[linear.rows], linear.rows.stop - linear.rows.start)
+        self.bias.zero_()
+
+    def forward(self, columns: Tensor) -> Tensor:
+        # Columns are never in half precision, where different keys would become equal.
+        with torch.autocast(columns.device.type, enabled=False):
+            encoded = columns @ self.weight.to(columns.dtype) + self.bias.to(columns.dtype).sum(0)
+        return encoded.to(self.weight.dtype)
+
+    def extra_repr(self) -> str:
+        names = dict.fromkeys(linear.feature for linear in self.linears)
+        return f"{', '.join(names)} -> {self.weight.shape[1]}"
+
+
+class Encoder(nn.Module):
+    """Encodes the inputs, or the hints of a step.
+
+    Node pointers become edge features, as one-hot [B, i, j]. Edge pointers, one-hot [B, i, j, k], become two: their
+    mean over i, an edge [j, k], and their mean over j, an edge [i, k]. All other features stay where they are.
+    Node pointers and edge masks also make nodes adjacent, both ways.
+    """
+
+    def __init__(self, groups: Sequence[FeatureGroup], size: int) -> None:
+        super().__init__()
+        self.node_groups = [group for group in groups if group.location == Location.NODE and not group.is_pointer]
+        self.global_groups = [group for group in groups if group.location == Location.GRAPH]
+        edge_groups = [group for group in groups if group.location == Location.EDGE or group.is_pointer]
+        # Relations first: the adjacency is read off the first columns.
+        self.edge_groups = sorted(edge_groups, key=lambda group: not group.is_relation)
+        self.num_relations = sum(len(group.names) for group in edge_groups if group.is_relation)
+        self.nodes = _column_encoder(self.node_groups, size)
+        self.edges = _column_encoder(self.edge_groups, size)
+        self.globals = _column_encoder(self.global_groups, size)
+
+    def forward(
+        self, features: Packed, num_nodes: int, node_mask: Tensor | None = None, need_adjacency: bool = False
+    ) -> EncodedFeatures:
+        nodes = edges = globals = adjacency = None
+
+        def columns_of(groups: Sequence[FeatureGroup], encoder: ColumnEncoder) -> Tensor:
+            dtype = torch.promote_types(encoder.weight.dtype, torch.float32)
+            columns = [_columns(group, features[group.key], num_nodes, node_mask, dtype) for group in groups]
+            return torch.cat(columns, dim=-1)
+
+        if self.nodes is not None:
+            nodes = self.nodes(columns_of(self.node_groups, self.nodes))
+        if self.edges is not None:
+            columns = columns_of(self.edge_groups, self.edges)  # [B, N, N, K]
+            edges = self.edges(columns)
+            if need_adjacency and self.num_relations:
+                relations = columns[..., : self.num_relations]
+                adjacency = (relations + relations.transpose(-2, -3) > 0).any(-1)
+        if self.globals is not None:
+            globals = self.globals(columns_of(self.global_groups, self.globals))
+        return EncodedFeatures(nodes, edges, globals, adjacency)
+
+
+def one_hot(index: Tensor, num_classes: int) -> Tensor:
+    """Bool [..., num_classes, F] of indices [..., F], in operations that vmap and compile. No class where none fits."""
+    classes = torch.arange(num_classes, device=index.device).unsqueeze(-1)
+    return index.unsqueeze(-2) == classes
+
+
+def _column_encoder(groups: Sequence[FeatureGroup], size: int) -> ColumnEncoder | None:
+    features: list[tuple[str, int, int]] = []
+    for group in groups:
+        numbers = (0, 1) if group.location == Location.EDGE and group.is_pointer else (0,)
+        features += [(name, number, group.classes or 1) for number in numbers for name in group.names]
+    return ColumnEncoder(features, size) if features else None
+
+
+def _columns(
+    group: FeatureGroup, data: Tensor, num_nodes: int, node_mask: Tensor | None, dtype: torch.dtype
+) -> Tensor:
+    """The features of a group side by side as numbers, [..., K]; -1 (masked) stays -1."""
+    if group.is_pointer and group.location == Location.EDGE:
+        return _edge_pointer_columns(one_hot(data, num_nodes).to(dtype), node_mask)
+    if group.is_pointer:
+        return one_hot(data, num_nodes).to(dtype)  # [B, i, F] -> [B, i, j, F]
+    if group.classes:
+        data = data.transpose(-1, -2).flatten(-2)  # [..., classes, F] -> [..., F·classes]
+    return data.to(dtype)
+
+
+def _edge_pointer_columns(pointers: Tensor, node_mask: Tensor | None) -> Tensor:
+    """Means of one-hot [B, i, j, k, F] over the nodes i and over the nodes j that are there, [B, N, N, 2·F]."""
+    if node_mask is None:
+        return torch.cat([pointers.mean(-4), pointers.mean(-3)], dim=-1)
+    present = node_mask.to(pointers.dtype)
+    count = present.sum(-1)[:, None, None, None]
+    over_first = (pointers * present[:, :, None, None, None]).sum(-4) / count
+    over_second = (pointers * present[:, None, :, None, None]).sum(-3) / count
+    return torch.cat([over_first, over_second], dim=-1)

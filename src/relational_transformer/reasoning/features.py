@@ -1,0 +1,129 @@
+"""Features that travel together: those of one location and type are packed into one tensor, so that a step is a few
+large operations instead of many small ones."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from relational_transformer.clrs.spec import Location, Spec, Stage, Type
+
+Packed = dict[str, Tensor]
+"""Packed features by the key of their group."""
+
+
+@dataclass(frozen=True)
+class FeatureGroup:
+    """Features of one location and type. Packed, they share a tensor with one feature a slot of its **last** axis.
+
+    What a choice is made of is always the axis before: nodes of a mask_one, classes of a categorical, the nodes that
+    the logits of a pointer run over. In data, pointers are indices.
+
+    | packed | data | logits |
+    |---|---|---|
+    | node scalar, mask, mask_one | [B, N, F] | the same |
+    | node categorical | [B, N, classes, F] | the same |
+    | node pointer | [B, N, F] | [B, N, N, F] |
+    | edge ... | [B, N, N, ...] | [B, N, N, ...] |
+    | graph ... | [B, ...] | [B, ...] |
+
+    Hints have their steps in front.
+    """
+
+    location: Location
+    type: Type
+    classes: int | None
+    names: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """Names the group among the groups of its stage.
+
+        >>> FeatureGroup(Location.NODE, Type.CATEGORICAL, 3, ("color",)).key
+        'node_categorical_3'
+        """
+        return f"{self.location}_{self.type}" + (f"_{self.classes}" if self.classes else "")
+
+    @property
+    def is_pointer(self) -> bool:
+        return self.type == Type.POINTER
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether exactly one of several is right, so that logits go through a softmax over their axis -2."""
+        return self.type in (Type.MASK_ONE, Type.CATEGORICAL, Type.POINTER)
+
+    @property
+    def is_choice_of_nodes(self) -> bool:
+        return self.type in (Type.MASK_ONE, Type.POINTER)
+
+    @property
+    def is_relation(self) -> bool:
+        """Whether it draws edges between nodes, which then are adjacent: node pointers and edge masks."""
+        return (self.location, self.type) in ((Location.NODE, Type.POINTER), (Location.EDGE, Type.MASK))
+
+    def logits_shape(self, num_nodes: int) -> tuple[int, ...]:
+        """Shape of packed logits, without the batch."""
+        over_nodes = {Location.GRAPH: 0, Location.NODE: 1, Location.EDGE: 2}[self.location] + self.is_pointer
+        return (num_nodes,) * over_nodes + ((self.classes,) if self.classes else ()) + (len(self.names),)
+
+
+def group_features(spec: Spec, stage: Stage) -> tuple[FeatureGroup, ...]:
+    """The features of one stage by location and type. Permutations are plain pointers here, as in the paper.
+
+    >>> from relational_transformer.clrs.spec import SPECS
+    >>> [(group.key, group.names) for group in group_features(SPECS["bubble_sort"], Stage.HINT)]
+    [('node_pointer', ('pred_h',)), ('node_mask_one', ('i', 'j'))]
+    """
+    groups: dict[str, FeatureGroup] = {}
+    for name, feature in spec.items():
+        if feature.stage != stage:
+            continue
+        kind = Type.POINTER if feature.type == Type.SHOULD_BE_PERMUTATION else feature.type
+        if feature.location != Location.NODE and kind == Type.MASK_ONE or (feature.location, kind) == _GRAPH_POINTER:
+            raise ValueError(f"{name} is a {feature.location} {kind}, which occurs in none of the 30 algorithms")
+        group = FeatureGroup(feature.location, kind, feature.classes, (name,))
+        known = groups.get(group.key)
+        groups[group.key] = replace(known, names=(*known.names, name)) if known else group
+    return tuple(groups.values())
+
+
+_GRAPH_POINTER = (Location.GRAPH, Type.POINTER)
+
+
+def pack(groups: Iterable[FeatureGroup], features: Mapping[str, Tensor]) -> Packed:
+    """Put features, each a tensor of its own, together by group; nothing is converted."""
+    missing = [name for group in groups for name in group.names if name not in features]
+    if missing:
+        raise ValueError(f"features {', '.join(missing)} are missing; got {', '.join(features) or 'none'}")
+    return {group.key: torch.stack([features[name] for name in group.names], dim=-1) for group in groups}
+
+
+def unpack(groups: Iterable[FeatureGroup], packed: Packed) -> dict[str, Tensor]:
+    """Take packed features or logits apart again, by name. A pointer's logits end in the nodes that it may point to."""
+    return {
+        name: tensor
+        for group in groups
+        if group.key in packed
+        for name, tensor in zip(group.names, packed[group.key].unbind(-1), strict=True)
+    }
+
+
+class Batch(NamedTuple):
+    """A batch of examples, packed: what `Network.pack` makes.
+
+    Attributes:
+        inputs: [B, ...].
+        hints: steps first, [T, B, ...]; padded with anything beyond an example's length.
+        outputs: [B, ...].
+        lengths: number of hints of each example, [B].
+        node_mask: bool [B, N], True where a node is there; None where all graphs have N nodes.
+    """
+
+    inputs: Packed
+    hints: Packed
+    outputs: Packed
+    lengths: Tensor
+    node_mask: Tensor | None = None

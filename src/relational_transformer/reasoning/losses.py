@@ -1,0 +1,110 @@
+"""Losses of CLRS-30: each hint and each output is averaged over its own elements, and all are added up."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from relational_transformer.clrs.spec import Location, Type
+
+from .encoders import one_hot
+from .features import FeatureGroup
+
+EPSILON = 1e-12
+MASKED = -1
+
+
+class Elements(NamedTuple):
+    """The loss of every element of a group, and how much each element counts (0 where it is masked or absent).
+
+    Shapes: [..., B, F] for mask_ones and features of graphs, [..., B, N, F] or [..., B, N, N, F] otherwise; `counts`
+    broadcasts to `losses`.
+    """
+
+    losses: Tensor
+    counts: Tensor
+
+
+def element_losses(group: FeatureGroup, logits: Tensor, truth: Tensor, node_mask: Tensor | None = None) -> Elements:
+    """Squared error of scalars, cross-entropy of everything else, by element, in float32 or better.
+
+    Shapes: as in `FeatureGroup`, without steps in front.
+    """
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    counts = element_counts(group, truth, node_mask).to(logits.dtype)
+    if group.is_pointer:
+        chosen = torch.where(one_hot(truth, logits.shape[-2]), logits, 0.0).sum(-2)
+        return Elements(logits.logsumexp(-2) - chosen, counts)
+    truth = truth.to(logits.dtype)
+    if group.type == Type.SCALAR:
+        return Elements((logits - truth).square(), counts)
+    if group.type == Type.MASK:
+        return Elements(F.binary_cross_entropy_with_logits(logits, truth, reduction="none"), counts)
+    truth = torch.where(truth == MASKED, 0.0, truth)
+    return Elements(-(truth * logits.log_softmax(-2)).sum(-2), counts)
+
+
+def element_counts(group: FeatureGroup, truth: Tensor, node_mask: Tensor | None = None) -> Tensor:
+    """Which elements of the truth count, bool, broadcastable to [..., B, (N, (N,)) F]. Steps may be in front."""
+    if group.type == Type.MASK:
+        counted = truth != MASKED
+    elif group.type == Type.CATEGORICAL:
+        counted = (truth == 1).any(-2)
+    else:
+        shape = truth.shape[:-2] + truth.shape[-1:] if group.type == Type.MASK_ONE else truth.shape
+        counted = torch.ones(shape, dtype=torch.bool, device=truth.device)
+    if node_mask is None or group.type == Type.MASK_ONE or group.location == Location.GRAPH:
+        return counted
+    present = node_mask if group.location == Location.NODE else node_mask.unsqueeze(-1) & node_mask.unsqueeze(-2)
+    return counted & present.unsqueeze(-1)
+
+
+def output_losses(group: FeatureGroup, logits: Tensor, truth: Tensor, node_mask: Tensor | None = None) -> Tensor:
+    """The loss of every output of a group, [F]: the mean over its elements in the whole batch.
+
+    A mask_one counts as many times as it has ones.
+    """
+    losses, counts = element_losses(group, logits, truth, node_mask)
+    if group.type == Type.MASK_ONE:
+        counts = (truth == 1).sum(-2).to(losses.dtype)
+        return sum_over_elements(losses) / sum_over_elements(counts)
+    return sum_over_elements(losses * counts) / sum_over_elements(counts)
+
+
+def hint_counts(group: FeatureGroup, truth: Tensor, is_target: Tensor, node_mask: Tensor | None = None) -> Tensor:
+    """How many elements of each hint count in all steps together, [F]: what its losses are divided by.
+
+    It depends on data alone, so the loss can be added up step by step. Shapes: truth [T, B, ...], is_target [T, B].
+    """
+    counted = element_counts(group, truth, node_mask)
+    counted = counted & is_target.reshape(is_target.shape + (1,) * (counted.dim() - 2))
+    return sum_over_elements(counted).clamp(min=EPSILON)
+
+
+def hint_losses(
+    group: FeatureGroup,
+    logits: Tensor,
+    truth: Tensor,
+    is_target: Tensor,
+    totals: Tensor,
+    node_mask: Tensor | None = None,
+) -> Tensor:
+    """What one step adds to the loss of every hint of a group, [F].
+
+    Args:
+        logits: predictions of this step.
+        truth: hints of the next step.
+        is_target: bool [B], whether the example has a next step.
+        totals: `hint_counts` of the trajectory, [F].
+        node_mask: bool [B, N].
+    """
+    losses, counts = element_losses(group, logits, truth, node_mask)
+    weights = counts * is_target.reshape(is_target.shape + (1,) * (counts.dim() - 1))
+    return sum_over_elements(losses * weights) / totals
+
+
+def sum_over_elements(values: Tensor) -> Tensor:
+    """[..., F] -> [F], in float32 or better."""
+    dtype = values.dtype if values.is_floating_point() else torch.float32
+    return values.flatten(0, -2).sum(0, dtype=dtype)

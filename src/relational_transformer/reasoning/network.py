@@ -1,0 +1,343 @@
+"""Encode, process, decode: a network that runs an algorithm step by step."""
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor, nn
+
+from relational_transformer.clrs.spec import SPECS, Spec, Stage
+from relational_transformer.processors import GraphState, Processor
+
+from .decoders import Decoders, Parts
+from .encoders import EncodedFeatures, Encoder
+from .features import Batch, FeatureGroup, Packed, group_features, pack, unpack
+from .hints import feed_hints
+from .losses import hint_counts, hint_losses, output_losses
+
+HintMode = Literal["encoded_decoded", "decoded_only", "none"]
+
+
+class EncodedInputs(NamedTuple):
+    """The inputs of a batch, encoded once for all steps. The adjacency, bool [B, N, N], is there where it is used."""
+
+    features: GraphState
+    adjacency: Tensor | None
+    node_mask: Tensor | None
+
+
+class Carry(NamedTuple):
+    """What goes from step to step: the hidden state, the logits of the last hints, and the logits of the outputs as of
+    each example's last step so far."""
+
+    hidden: GraphState
+    hints: Packed
+    outputs: Packed
+
+
+class Schedule(NamedTuple):
+    """What each of the S = max(1, T - 1) steps does with each example; it depends on data and noise, not on the model.
+
+    Attributes:
+        teacher_forced: whether the step sees the true hints, bool [S, B].
+        is_target: whether the example has a hint after this step, to be predicted, bool [S, B].
+        keeps_output: whether the outputs of this step replace those of steps before, bool [S, B].
+        totals: number of counted elements of every hint of a group, [F] by key.
+    """
+
+    teacher_forced: Tensor
+    is_target: Tensor
+    keeps_output: Tensor
+    totals: Packed
+
+
+class Losses(NamedTuple):
+    """The loss, and the part of each output and hint in it by name."""
+
+    total: Tensor
+    by_feature: dict[str, Tensor]
+
+
+class Prediction(NamedTuple):
+    """Logits by name: of outputs [B, ...], and of hints [steps, B, ...] where they were asked for."""
+
+    outputs: dict[str, Tensor]
+    hints: dict[str, Tensor] | None
+
+
+class Network(nn.Module):
+    """A processor between the encoders and decoders of one algorithm.
+
+    Args:
+        algorithm: a name in `clrs.SPECS`, or a spec.
+        processor: what runs at every step.
+        hidden_size: of all vectors; must be the processor's.
+        pointers_from_edges: decode node pointers from edge vectors alone, as the paper's RT does.
+        hint_mode: hints are fed in and predicted, predicted only, or not used.
+
+    `activation_dtype` says in which dtype vectors are kept between steps; None is the parameters' own.
+
+    A training loss is `network(batch, teacher_forced)`; a training loop of its own calls `schedule`, `encode_inputs`,
+    `initial_carry`, `training_step` for every step, and `losses`, all of them pure functions of tensors.
+    """
+
+    def __init__(
+        self,
+        algorithm: str | Spec,
+        processor: Processor,
+        hidden_size: int,
+        *,
+        pointers_from_edges: bool = False,
+        hint_mode: HintMode = "encoded_decoded",
+    ) -> None:
+        super().__init__()
+        if hint_mode not in get_args(HintMode):
+            raise ValueError(f"hint_mode must be one of {', '.join(get_args(HintMode))}, got {hint_mode!r}")
+        spec = _find_spec(algorithm)
+        self.hidden_size = hidden_size
+        self.activation_dtype: torch.dtype | None = None
+        self.inputs = group_features(spec, Stage.INPUT)
+        self.hints = group_features(spec, Stage.HINT) if hint_mode != "none" else ()
+        self.outputs = group_features(spec, Stage.OUTPUT)
+        self.input_encoder = Encoder(self.inputs, hidden_size)
+        self.hint_encoder = Encoder(self.hints, hidden_size) if hint_mode == "encoded_decoded" else None
+        self.processor = processor
+        self.decoders = Decoders(
+            self.hints,
+            self.outputs,
+            hidden_size,
+            edge_parts=3 if processor.returns_edges else 1,
+            global_parts=3 if processor.returns_globals else 1,
+            pointers_from_edges=pointers_from_edges,
+            masked=processor.masks_decoders,
+        )
+
+    def pack(
+        self,
+        inputs: Mapping[str, Tensor],
+        hints: Mapping[str, Tensor],
+        outputs: Mapping[str, Tensor],
+        lengths: Tensor,
+        node_mask: Tensor | None = None,
+    ) -> Batch:
+        """Features by name, as `clrs.sample` gives them, made into a batch."""
+        packed = (pack(self.inputs, inputs), pack(self.hints, hints), pack(self.outputs, outputs))
+        return Batch(*packed, lengths, node_mask)
+
+    def forward(self, batch: Batch, teacher_forced: Tensor) -> Losses:
+        """The training loss of a batch.
+
+        Args:
+            batch: what `pack` makes.
+            teacher_forced: bool [T - 1, B], True where the step sees the true hints and not the model's own; the first
+                step always does.
+        """
+        schedule = self.schedule(batch, teacher_forced)
+        inputs = self.encode_inputs(batch.inputs, batch.node_mask)
+        carry = self.initial_carry(inputs)
+        summed = self.initial_hint_losses(inputs)
+        for step in range(schedule.is_target.shape[0]):
+            following = min(step + 1, teacher_forced.shape[0])
+            carry, summed = self.training_step(
+                inputs,
+                carry,
+                summed,
+                {key: hint[step] for key, hint in batch.hints.items()},
+                {key: hint[following] for key, hint in batch.hints.items()},
+                schedule.teacher_forced[step],
+                schedule.is_target[step],
+                schedule.keeps_output[step],
+                schedule.totals,
+            )
+        return self.losses(batch, carry, summed)
+
+    def schedule(self, batch: Batch, teacher_forced: Tensor) -> Schedule:
+        """Who is taught, who is scored and whose output is kept, for every step of a batch."""
+        steps = torch.arange(max(1, teacher_forced.shape[0]), device=batch.lengths.device).unsqueeze(-1)  # [S, 1]
+        is_target = batch.lengths > steps + 1
+        is_first = steps == 0
+        targets = {key: hint[1:] for key, hint in batch.hints.items()}
+        totals = {
+            group.key: hint_counts(group, targets[group.key], is_target[: targets[group.key].shape[0]], batch.node_mask)
+            for group in self.hints
+        }
+        forced = is_first.expand_as(is_target) if not teacher_forced.shape[0] else teacher_forced | is_first
+        return Schedule(forced, is_target, is_target | is_first, totals)
+
+    def encode_inputs(self, inputs: Packed, node_mask: Tensor | None = None) -> EncodedInputs:
+        """Encode what does not change from step to step."""
+        num_nodes = inputs["node_scalar"].shape[-2]
+        encoded = self._encode(self.input_encoder, inputs, num_nodes, node_mask)
+        nodes = encoded.nodes
+        assert nodes is not None
+        batch, size = nodes.shape[0], self.hidden_size
+        edges = nodes.new_zeros(batch, num_nodes, num_nodes, size) if encoded.edges is None else encoded.edges
+        globals = nodes.new_zeros(batch, size) if encoded.globals is None else encoded.globals
+        adjacency = None
+        if self._needs_adjacency:
+            adjacency = torch.eye(num_nodes, dtype=torch.bool, device=nodes.device).expand(batch, -1, -1)
+            adjacency = adjacency if encoded.adjacency is None else adjacency | encoded.adjacency
+        return EncodedInputs(GraphState(nodes, edges, globals), adjacency, node_mask)
+
+    def initial_carry(self, inputs: EncodedInputs) -> Carry:
+        """Before the first step all is zero."""
+        nodes, edges, globals = inputs.features
+        assert edges is not None and globals is not None
+        batch, num_nodes, _ = nodes.shape
+        hidden = GraphState(
+            torch.zeros_like(nodes),
+            torch.zeros_like(edges) if self.processor.returns_edges else None,
+            torch.zeros_like(globals) if self.processor.returns_globals else None,
+        )
+        dtype = torch.promote_types(nodes.dtype, torch.float32)
+
+        def zeros(groups: tuple[FeatureGroup, ...]) -> Packed:
+            return {group.key: nodes.new_zeros(batch, *group.logits_shape(num_nodes), dtype=dtype) for group in groups}
+
+        return Carry(hidden, zeros(self.hints), zeros(self.outputs))
+
+    def initial_hint_losses(self, inputs: EncodedInputs) -> Packed:
+        """Zero for every hint of a group, [F] by key."""
+        nodes = inputs.features.nodes
+        dtype = torch.promote_types(nodes.dtype, torch.float32)
+        return {group.key: nodes.new_zeros(len(group.names), dtype=dtype) for group in self.hints}
+
+    def step(
+        self, inputs: EncodedInputs, hints: Packed, hidden: GraphState
+    ) -> tuple[Packed, Packed, GraphState]:
+        """One step of the algorithm: logits of the next hints and of the outputs, and the new hidden state."""
+        features, adjacency = inputs.features, inputs.adjacency
+        if self.hint_encoder is not None:
+            num_nodes = features.nodes.shape[-2]
+            encoded = self._encode(self.hint_encoder, hints, num_nodes, inputs.node_mask)
+            features = GraphState(
+                _add(features.nodes, encoded.nodes),
+                _add(features.edges, encoded.edges),
+                _add(features.globals, encoded.globals),
+            )
+            if adjacency is not None and encoded.adjacency is not None:
+                adjacency = adjacency | encoded.adjacency
+        new = self.processor(features, hidden, adjacency, inputs.node_mask)
+        new = GraphState(*(None if part is None else part.to(features.nodes.dtype) for part in new))
+        hint_logits, output_logits = self.decoders(
+            (features.nodes, hidden.nodes, new.nodes),
+            _parts(features.edges, hidden.edges, new.edges),
+            _parts(features.globals, hidden.globals, new.globals),
+            adjacency,
+            inputs.node_mask,
+        )
+        return hint_logits, output_logits, new
+
+    def advance(
+        self, inputs: EncodedInputs, carry: Carry, hints: Packed, teacher_forced: Tensor, keeps_output: Tensor
+    ) -> Carry:
+        """One step from carry to carry: `teacher_forced` [B] examples see `hints`, others the carried predictions."""
+        seen = feed_hints(self.hints, hints, carry.hints, teacher_forced) if self.hint_encoder is not None else {}
+        hint_logits, output_logits, hidden = self.step(inputs, seen, carry.hidden)
+        kept = {
+            key: logits.where(keeps_output.reshape(-1, *(1,) * (logits.dim() - 1)), carry.outputs[key])
+            for key, logits in output_logits.items()
+        }
+        return Carry(hidden, hint_logits, kept)
+
+    def training_step(
+        self,
+        inputs: EncodedInputs,
+        carry: Carry,
+        summed: Packed,
+        hints: Packed,
+        next_hints: Packed,
+        teacher_forced: Tensor,
+        is_target: Tensor,
+        keeps_output: Tensor,
+        totals: Packed,
+    ) -> tuple[Carry, Packed]:
+        """`advance`, with the hint losses of the step added to `summed`."""
+        carry = self.advance(inputs, carry, hints, teacher_forced, keeps_output)
+        summed = {
+            group.key: summed[group.key]
+            + hint_losses(
+                group,
+                carry.hints[group.key],
+                next_hints[group.key],
+                is_target,
+                totals[group.key],
+                inputs.node_mask,
+            )
+            for group in self.hints
+        }
+        return carry, summed
+
+    def losses(self, batch: Batch, carry: Carry, summed: Packed) -> Losses:
+        """The loss after the last step: output losses, and the hint losses summed on the way."""
+        of_outputs = {
+            group.key: output_losses(group, carry.outputs[group.key], batch.outputs[group.key], batch.node_mask)
+            for group in self.outputs
+        }
+        total = torch.stack([losses.sum() for losses in (*of_outputs.values(), *summed.values())]).sum()
+        return Losses(total, {**unpack(self.outputs, of_outputs), **unpack(self.hints, summed)})
+
+    def predict(
+        self,
+        inputs: Packed,
+        first_hints: Packed,
+        lengths: Tensor,
+        node_mask: Tensor | None = None,
+        *,
+        num_steps: int | None = None,
+        keep_hints: bool = False,
+    ) -> Prediction:
+        """Run the algorithm on the network's own hints, from the true first ones.
+
+        Memory does not grow with the number of steps, unless `keep_hints` asks for the logits of every step.
+
+        Args:
+            inputs: packed inputs.
+            first_hints: packed hints of step 0, [B, ...].
+            lengths: number of hints of each example, [B]; the outputs are those of step max(0, length - 2).
+            node_mask: bool [B, N].
+            num_steps: by default what the longest example needs.
+            keep_hints: also return the logits of all hints.
+        """
+        if num_steps is None:
+            num_steps = max(1, int(lengths.max()) - 1)
+        encoded = self.encode_inputs(inputs, node_mask)
+        carry = self.initial_carry(encoded)
+        kept: list[dict[str, Tensor]] = []
+        for step in range(num_steps):
+            is_first = torch.full_like(lengths, step == 0, dtype=torch.bool)
+            carry = self.advance(encoded, carry, first_hints, is_first, (lengths > step + 1) | is_first)
+            if keep_hints:
+                kept.append(unpack(self.hints, carry.hints))
+        hints = {name: torch.stack([hint[name] for hint in kept]) for name in kept[0]} if keep_hints else None
+        return Prediction(unpack(self.outputs, carry.outputs), hints)
+
+    @property
+    def _needs_adjacency(self) -> bool:
+        return self.processor.uses_adjacency or self.processor.masks_decoders
+
+    def _encode(self, encoder: Encoder, features: Packed, num_nodes: int, node_mask: Tensor | None) -> EncodedFeatures:
+        encoded = encoder(features, num_nodes, node_mask, need_adjacency=self._needs_adjacency)
+        if self.activation_dtype is None:
+            return encoded
+        vectors = (None if part is None else part.to(self.activation_dtype) for part in encoded[:3])
+        return EncodedFeatures(*vectors, encoded.adjacency)
+
+
+def _find_spec(algorithm: str | Spec) -> Spec:
+    if not isinstance(algorithm, str):
+        return algorithm
+    if algorithm not in SPECS:
+        raise ValueError(f"no algorithm is called {algorithm!r}; there are {', '.join(SPECS)}")
+    return SPECS[algorithm]
+
+
+def _add(vectors: Tensor | None, more: Tensor | None) -> Tensor:
+    assert vectors is not None
+    return vectors if more is None else vectors + more
+
+
+def _parts(features: Tensor | None, hidden: Tensor | None, new: Tensor | None) -> Parts:
+    """What decoders read: features alone where the processor makes no such vectors."""
+    assert features is not None
+    return (features,) if hidden is None or new is None else (features, hidden, new)

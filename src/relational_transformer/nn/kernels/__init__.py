@@ -1,16 +1,14 @@
-"""Fused versions of `relational_attention` and `edge_update`, used where `enabled` says so."""
+"""Fused versions of `relational_attention` and `edge_update`, used where `enabled` says so.
 
-from torch import Tensor
+One launch serves all seeds of a fleet; nothing of the edges' size is written but the edges themselves. Triton is
+imported at the first call.
+"""
 
+from relational_transformer.nn.kernels.attention import relational_attention
+from relational_transformer.nn.kernels.dispatch import available, enabled, use_kernels
 
-def enabled(edges: Tensor) -> bool:
-    """Whether the fused kernels take over for these edges."""
-    return False
-
-
-def relational_attention(*arguments: Tensor, **options: object) -> Tensor:
-    raise NotImplementedError
+__all__ = ["available", "edge_update", "enabled", "relational_attention", "use_kernels"]
 
 
-def edge_update(*arguments: Tensor, **options: object) -> Tensor:
+def edge_update(*arguments, **options):
     raise NotImplementedError

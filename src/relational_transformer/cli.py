@@ -1,0 +1,117 @@
+"""`rt`: the command line. It finds the command, reads its arguments, and turns a user's mistake into one clear line.
+
+Exit status: 0 done, 2 a mistake in what was asked, 130 stopped with Ctrl-C, 1 anything else (with its traceback).
+"""
+
+import importlib
+import inspect
+import os
+import re
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from typing import Any
+
+from relational_transformer import __version__, commands
+
+MISTAKE, INTERRUPTED = 2, 130
+TRACEBACK_VARIABLE = "RT_TRACEBACK"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `rt` with these arguments (those of the process by default) and return its exit status."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if not arguments:
+        print(help_text(), file=sys.stderr)
+        return MISTAKE
+    name, *rest = arguments
+    if name in ("-h", "--help"):
+        print(help_text())
+        return 0
+    if name == "--version":
+        print(f"relational-transformer {__version__}")
+        return 0
+    try:
+        run_command(name, rest)
+    except KeyboardInterrupt:
+        return _say("stopped", INTERRUPTED)
+    except (ValueError, FileNotFoundError, ModuleNotFoundError) as error:
+        explanation = explain(error)
+        if explanation is None or os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        return _say(explanation, MISTAKE)
+    return 0
+
+
+def run_command(name: str, arguments: Sequence[str]) -> None:
+    """Import the command `name`, read its arguments into its dataclass with tyro, and run it."""
+    offered = commands.available()
+    if name not in offered:
+        raise ValueError(f"there is no command {name!r}; the commands are: {', '.join(offered) or 'none yet'}")
+    module: Any = importlib.import_module(f"{commands.__name__}.{name}")
+    arguments_class = getattr(module, f"{name.capitalize()}Arguments")
+    tyro = importlib.import_module("tyro")
+    description = f"{inspect.getdoc(arguments_class)}\n\nExample: {offered[name].example}"
+    module.run(tyro.cli(arguments_class, args=arguments, prog=f"rt {name}", description=description))
+
+
+def help_text() -> str:
+    """What `rt --help` prints: every command in a line, with an example."""
+    offered = commands.available()
+    name_width = max(map(len, offered), default=0)
+    summary_width = max((len(command.summary) for command in offered.values()), default=0)
+    lines = [
+        f"  {name:{name_width}}   {command.summary:{summary_width}}   {command.example}"
+        for name, command in offered.items()
+    ]
+    return "\n".join(
+        [
+            "rt: the Relational Transformer, its benchmarks and its experiments.",
+            "",
+            "usage: rt COMMAND [arguments]",
+            "",
+            *lines,
+            "",
+            "rt COMMAND --help   explains one command and its arguments",
+            "rt --version        says which version this is",
+            "",
+            f"A mistake in what was asked ends with one line and status 2; {TRACEBACK_VARIABLE}=1 shows where it is.",
+        ]
+    )
+
+
+def explain(error: Exception) -> str | None:
+    """One sentence for a user's mistake; None for an error that is not theirs."""
+    if isinstance(error, FileNotFoundError) and error.filename is not None:
+        return f"there is no file or folder {str(error.filename)!r}"
+    message = " ".join(str(error).split())
+    if isinstance(error, ModuleNotFoundError) and "relational-transformer[" not in message:
+        extra = extra_of(error.name)
+        return extra and f"this needs {error.name}: pip install 'relational-transformer[{extra}]'"
+    return message or f"{type(error).__name__}, with no message"
+
+
+def extra_of(module: str | None) -> str | None:
+    """The extra of this package that installs `module`, if there is one, as the package's own metadata tells."""
+    root = (module or "").partition(".")[0]
+    for requirement in _requirements():
+        match = re.match(r"([\w-]+).*;\s*extra\s*==\s*['\"](\w+)['\"]", requirement)
+        if match and match[1].replace("-", "_").lower() == root and match[2] not in ("all", "dev"):
+            return match[2]
+    return None
+
+
+def _requirements() -> list[str]:
+    try:
+        return metadata.requires("relational-transformer") or []
+    except metadata.PackageNotFoundError:  # run from a checkout that is not installed
+        return []
+
+
+def _say(message: str, status: int) -> int:
+    print(f"rt: {message}", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""`rt`: what it prints and with which status it ends. Most tests use a stand-in for a command."""
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+from dataclasses import dataclass, is_dataclass
+from types import ModuleType
+
+import pytest
+
+import relational_transformer
+from relational_transformer import cli, commands
+from relational_transformer.commands import Command
+
+pytest.importorskip("tyro")
+
+
+@dataclass(frozen=True)
+class GreetArguments:
+    """Greet somebody."""
+
+    name: str
+    """Who is greeted."""
+    times: int = 1
+    """How often."""
+
+
+@pytest.fixture
+def greet(monkeypatch: pytest.MonkeyPatch):
+    """Make `rt greet` the only command; the test says what it does with its arguments."""
+
+    def install(run) -> None:
+        module = ModuleType("relational_transformer.commands.greet")
+        module.GreetArguments, module.run = GreetArguments, run
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        offered = {"greet": Command("say hello", "rt greet --name Ada")}
+        monkeypatch.setattr(commands, "available", lambda: offered)
+
+    return install
+
+
+def raising(error: BaseException):
+    def run(arguments: GreetArguments) -> None:
+        raise error
+
+    return run
+
+
+def test_a_command_receives_its_arguments_as_its_dataclass(greet):
+    received = []
+    greet(received.append)
+    assert cli.main(["greet", "--name", "Ada", "--times", "3"]) == 0
+    assert received == [GreetArguments("Ada", 3)]
+
+
+def test_help_has_a_line_with_an_example_for_every_command(greet, capsys):
+    greet(raising(AssertionError("help must not run anything")))
+    assert cli.main(["--help"]) == 0
+    assert any("greet" in line and "rt greet --name Ada" in line for line in capsys.readouterr().out.splitlines())
+
+
+def test_help_of_a_command_explains_its_arguments(greet, capsys):
+    greet(raising(AssertionError("help must not run anything")))
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["greet", "--help"])
+    assert stop.value.code == 0
+    printed = capsys.readouterr().out
+    assert "Greet somebody." in printed
+    assert "Who is greeted" in printed
+    assert "rt greet --name Ada" in printed
+
+
+def test_no_command_at_all_shows_the_help_and_fails(greet, capsys):
+    greet(raising(AssertionError))
+    assert cli.main([]) == 2
+    assert "rt greet --name Ada" in capsys.readouterr().err
+
+
+def test_version_is_that_of_the_package(capsys):
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"relational-transformer {relational_transformer.__version__}\n"
+
+
+def test_a_wrong_command_lists_the_right_ones(greet, capsys):
+    greet(raising(AssertionError))
+    assert cli.main(["great"]) == 2
+    assert capsys.readouterr().err == "rt: there is no command 'great'; the commands are: greet\n"
+
+
+def test_a_wrong_argument_is_refused_by_name(greet, capsys):
+    greet(raising(AssertionError("must not run")))
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["greet", "--name", "Ada", "--tines", "3"])
+    assert stop.value.code == 2
+    assert "--tines" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ValueError("there is no algorithm 'bsf';\n  the names are: bfs, dfs"),
+         "rt: there is no algorithm 'bsf'; the names are: bfs, dfs\n"),
+        (FileNotFoundError(2, "No such file or directory", "runs/bfs"), "rt: there is no file or folder 'runs/bfs'\n"),
+        (FileNotFoundError("runs/bfs has no config.json"), "rt: runs/bfs has no config.json\n"),
+        (ModuleNotFoundError("No module named 'optuna.samplers'", name="optuna.samplers"),
+         "rt: this needs optuna.samplers: pip install 'relational-transformer[tune]'\n"),
+        (ModuleNotFoundError("No module named 'torch_geometric'", name="torch_geometric"),
+         "rt: this needs torch_geometric: pip install 'relational-transformer[pyg]'\n"),
+        (ModuleNotFoundError("fast data needs numba: pip install 'relational-transformer[clrs]'"),
+         "rt: fast data needs numba: pip install 'relational-transformer[clrs]'\n"),
+    ],
+)  # fmt: skip
+def test_a_users_mistake_is_one_line_and_status_two(greet, capsys, error: Exception, line: str):
+    greet(raising(error))
+    assert cli.main(["greet", "--name", "Ada"]) == 2
+    assert capsys.readouterr().err == line
+
+
+def test_a_mistake_shows_its_traceback_when_asked(greet, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("RT_TRACEBACK", "1")
+    greet(raising(ValueError("wrong")))
+    with pytest.raises(ValueError, match="wrong"):
+        cli.main(["greet", "--name", "Ada"])
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("out of memory"), ModuleNotFoundError("No module named 'typo'", name="typo")]
+)
+def test_an_error_of_ours_is_not_dressed_up(greet, error: Exception):
+    greet(raising(error))
+    with pytest.raises(type(error)):
+        cli.main(["greet", "--name", "Ada"])
+
+
+def test_ctrl_c_ends_with_status_130(greet, capsys):
+    greet(raising(KeyboardInterrupt()))
+    assert cli.main(["greet", "--name", "Ada"]) == 130
+    assert capsys.readouterr().err == "rt: stopped\n"
+
+
+def test_without_tyro_one_sentence_names_the_extra(greet, capsys, monkeypatch: pytest.MonkeyPatch):
+    greet(raising(AssertionError("must not run")))
+    monkeypatch.setitem(sys.modules, "tyro", None)
+    assert cli.main(["greet", "--name", "Ada"]) == 2
+    assert capsys.readouterr().err == "rt: this needs tyro: pip install 'relational-transformer[train]'\n"
+
+
+def test_help_imports_neither_torch_nor_tyro():
+    program = (
+        "import sys; from relational_transformer.cli import main; assert main(['--help']) == 0; "
+        "sys.exit(', '.join({'torch', 'tyro', 'numba'} & sys.modules.keys()) or 0)"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (finished.returncode, finished.stderr) == (0, "")
+    assert finished.stdout.startswith("rt: ")
+
+
+def test_every_file_of_a_command_is_listed_and_has_arguments_and_run():
+    for name in (module.name for module in pkgutil.iter_modules(commands.__path__)):
+        assert name in commands.COMMANDS, f"commands/{name}.py is not in commands.COMMANDS, so that rt cannot find it"
+        module = importlib.import_module(f"relational_transformer.commands.{name}")
+        arguments = getattr(module, f"{name.capitalize()}Arguments")
+        assert is_dataclass(arguments)
+        assert not arguments.__doc__.startswith(arguments.__name__), f"{arguments.__name__} has no docstring for --help"
+        assert callable(module.run)

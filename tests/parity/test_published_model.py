@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from relational_transformer.processors import Settings
-from relational_transformer.reasoning import Batch, Network, build_network
+from relational_transformer.reasoning import Batch, build_network
 from relational_transformer.reasoning.published import load_published, published_places
 
 FILES = sorted(Path(__file__).parent.glob("*.npz"))
@@ -22,6 +22,7 @@ class Reference:
     def __init__(self, file: Path, dtype: torch.dtype) -> None:
         arrays = np.load(file)
         self.arrays = {key: arrays[key] for key in arrays.files}
+        self.name = file.stem
         self.dtype = dtype
         meta = json.loads(str(self.arrays["meta_json"]))
         settings = Settings(
@@ -61,22 +62,39 @@ def _narrow(kind: str) -> torch.dtype:
     return torch.int16 if kind in ("pointer", "should_be_permutation") else torch.int8
 
 
+# Where rounding is amplified: after 16 steps on own hints these gradients change by 1e-4, relatively, when parameters do
+# by half a unit in their last place; so do those of the reference, which was computed in float32.
+GRADIENT_TOLERANCES = {"rt-bridges": 1e-3, "rt-dfs": 1e-3}
+LOGIT_TOLERANCES = {"rt-bridges": 3e-5}
+
+
+@pytest.fixture(params=[torch.float32, torch.float64], ids=["float32", "float64"])
+def dtype(request: pytest.FixtureRequest) -> torch.dtype:
+    return request.param
+
+
 @pytest.fixture(params=FILES, ids=lambda file: file.stem)
-def reference(request: pytest.FixtureRequest) -> Reference:
-    return Reference(request.param, torch.float32)
+def reference(request: pytest.FixtureRequest, dtype: torch.dtype) -> Reference:
+    return Reference(request.param, dtype)
 
 
-def _loss(network: Network, batch: Batch, teacher_forced: bool) -> Tensor:
-    steps, size = next(iter(batch.hints.values())).shape[0] - 1, batch.lengths.shape[0]
-    return network(batch, torch.full((steps, size), teacher_forced)).total
+def _num_steps(batch: Batch) -> int:
+    return next(iter(batch.hints.values())).shape[0] - 1
 
 
-def _assert_gradient_norms(reference: Reference, loss: Tensor, expected: dict[str, Tensor], absolute: float) -> None:
+def _assert_loss_and_gradients(reference: Reference, teacher_forced: bool, absolute: float) -> None:
+    batch, kind = reference.batch(), "noise0" if teacher_forced else "noise1"
+    noise = torch.full((_num_steps(batch), len(batch.lengths)), teacher_forced)
+    loss = reference.network(batch, noise).total
+    torch.testing.assert_close(loss.item(), float(reference.arrays[f"loss_{kind}"]), rtol=2e-6, atol=0)
+
+    relative = 2e-5 if teacher_forced else GRADIENT_TOLERANCES.get(reference.name, 2e-5)
     parameters = dict(reference.network.named_parameters())
     gradients = dict(zip(parameters, torch.autograd.grad(loss, list(parameters.values())), strict=True))
+    expected = reference.tensors(f"grad_norm_{kind}|")
     for name, place in published_places(reference.network).items():
-        norm = place.take(gradients[place.parameter]).norm()
-        torch.testing.assert_close(norm, expected[name], rtol=1e-5, atol=absolute, msg=lambda text, n=name: f"{n}: {text}")
+        norm = place.take(gradients[place.parameter]).norm().item()
+        assert norm == pytest.approx(expected[name].item(), rel=relative, abs=absolute), name
 
 
 def test_reference_files_are_there() -> None:
@@ -84,29 +102,24 @@ def test_reference_files_are_there() -> None:
 
 
 def test_loss_and_gradients_with_every_hint_teacher_forced(reference: Reference) -> None:
-    loss = _loss(reference.network, reference.batch(), teacher_forced=True)
-    torch.testing.assert_close(loss.item(), float(reference.arrays["loss_noise0"]), rtol=2e-6, atol=0)
-    _assert_gradient_norms(reference, loss, reference.tensors("grad_norm_noise0|"), absolute=2e-7)
+    _assert_loss_and_gradients(reference, teacher_forced=True, absolute=2e-7)
 
 
 def test_loss_and_gradients_on_own_hints(reference: Reference) -> None:
-    loss = _loss(reference.network, reference.batch(), teacher_forced=False)
-    torch.testing.assert_close(loss.item(), float(reference.arrays["loss_noise1"]), rtol=2e-6, atol=0)
-    _assert_gradient_norms(reference, loss, reference.tensors("grad_norm_noise1|"), absolute=1e-5)
+    _assert_loss_and_gradients(reference, teacher_forced=False, absolute=1e-5)
 
 
 def test_predictions_on_own_hints(reference: Reference) -> None:
     batch = reference.batch()
     first_hints = {key: hint[0] for key, hint in batch.hints.items()}
-    num_steps = next(iter(batch.hints.values())).shape[0] - 1
     with torch.no_grad():
         prediction = reference.network.predict(
-            batch.inputs, first_hints, batch.lengths, num_steps=num_steps, keep_hints=True
+            batch.inputs, first_hints, batch.lengths, num_steps=_num_steps(batch), keep_hints=True
         )
     assert prediction.hints is not None
     for logits, prefix in ((prediction.outputs, "eval_output_logits|"), (prediction.hints, "eval_hint_logits|")):
         expected = reference.tensors(prefix)
         assert logits.keys() == expected.keys()
         for name, value in expected.items():
-            scale = value.abs().max().item()
-            torch.testing.assert_close(logits[name], value, rtol=0, atol=5e-6 * scale, msg=lambda t, n=name: f"{n}: {t}")
+            error = (logits[name] - value).abs().max().item()
+            assert error <= LOGIT_TOLERANCES.get(reference.name, 5e-6) * value.abs().max().item(), name

@@ -16,6 +16,8 @@ class DeepSets(PGN):
         self, features: GraphState, hidden: GraphState, adjacency: Tensor | None, node_mask: Tensor | None = None
     ) -> GraphState:
         nodes = torch.cat([features.nodes, hidden.nodes], dim=-1)
+        assert features.edges is not None
+        own = features.edges.diagonal(dim1=-3, dim2=-2).movedim(-1, -2)  # e_cc, [..., N, size]
         for layer in self.layers:
-            nodes = layer.forward_alone(nodes, features.edges, features.globals)
+            nodes = layer(nodes, own, features.globals, None)
         return GraphState(nodes)

@@ -67,8 +67,7 @@ class GAT(Processor):
         if hidden_size % num_heads:
             raise ValueError(f"num_heads must divide hidden_size={hidden_size}, got num_heads={num_heads}")
         self.layers = nn.ModuleList(
-            self.layer(hidden_size if index else 2 * hidden_size, hidden_size, num_heads)
-            for index in range(num_layers)
+            self.layer(hidden_size if index else 2 * hidden_size, hidden_size, num_heads) for index in range(num_layers)
         )
 
     @classmethod

@@ -21,6 +21,8 @@ class MessagePassingLayer(nn.Module):
         m_{ac} = \text{MLP}(\text{ReLU}(W_1 z_c + W_2 z_a + W_3 e_{ac} + W_4 g)) \qquad
         z'_c = \text{LayerNorm}(\text{ReLU}(W_5 z_c + W_6 \max_{a \sim c} m_{ac}))
 
+    Edges given for nodes alone (e_cc, [..., N, size]) mean that every node hears only itself: N messages, not N².
+
     Shapes: nodes z [..., N, node_size], edges e [..., N, N, size], globals g [..., size] -> [..., N, size].
     """
 
@@ -44,23 +46,13 @@ class MessagePassingLayer(nn.Module):
     def forward(self, nodes: Tensor, edges: Tensor, globals: Tensor, adjacency: Tensor | None) -> Tensor:
         receiver, sender, skip = self.from_nodes(nodes).chunk(3, dim=-1)
         receiver = receiver + self.from_globals(globals).unsqueeze(-2)
-        pairs = receiver.unsqueeze(-3) + sender.unsqueeze(-2) + self.from_edges(edges)  # [..., sender, receiver, size]
-        messages = self._messages(pairs)
+        alone = edges.dim() == nodes.dim()
+        pairs = receiver + sender if alone else receiver.unsqueeze(-3) + sender.unsqueeze(-2)
+        messages = F.relu(pairs + self.from_edges(edges))  # [..., sender a, receiver c, size]
+        messages = self.message_out(F.relu(self.message_hidden(messages)))
         if adjacency is not None:
             messages = torch.where(adjacency.unsqueeze(-1), messages, _NOT_ADJACENT)
-        return self._update(skip, messages.amax(-3))
-
-    def forward_alone(self, nodes: Tensor, edges: Tensor, globals: Tensor) -> Tensor:
-        """The same where every node is adjacent to itself alone; N messages instead of N²."""
-        receiver, sender, skip = self.from_nodes(nodes).chunk(3, dim=-1)
-        own = edges.diagonal(dim1=-3, dim2=-2).movedim(-1, -2)  # e_cc, [..., N, size]
-        pairs = receiver + sender + self.from_edges(own) + self.from_globals(globals).unsqueeze(-2)
-        return self._update(skip, self._messages(pairs))
-
-    def _messages(self, pairs: Tensor) -> Tensor:
-        return self.message_out(F.relu(self.message_hidden(F.relu(pairs))))
-
-    def _update(self, skip: Tensor, received: Tensor) -> Tensor:
+        received = messages if alone else messages.amax(-3)
         return self.norm(F.relu(skip + self.from_messages(received)))
 
 

@@ -66,7 +66,9 @@ class RelationalProcessor(Processor):
     def forward(
         self, features: GraphState, hidden: GraphState, adjacency: Tensor | None, node_mask: Tensor | None = None
     ) -> GraphState:
-        assert features.edges is not None and hidden.edges is not None and features.globals is not None
+        assert features.edges is not None
+        assert features.globals is not None
+        assert hidden.edges is not None
         globals = (features.globals,) if hidden.globals is None else (features.globals, hidden.globals)
         output = self.transformer(
             (features.nodes, hidden.nodes), (features.edges, hidden.edges), globals, node_mask=node_mask

@@ -1,4 +1,4 @@
-"""The paper's models: what each one is made of and how it is trained. Every hyperparameter is written down here once."""
+"""The paper's models: what each one is made of and how it is trained. Every hyperparameter is written here once."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -13,7 +13,7 @@ class Settings:
     num_layers: int = 3
     """Layers of the processor, all of them run at every step of the algorithm."""
     hidden_size: int = 192
-    """Size of all node, edge and global vectors (the paper's d_n = d_e = d_g); heads x head size where there are heads."""
+    """Size of node, edge and global vectors, d_n = d_e = d_g; heads x head size where there are heads."""
     learning_rate: float = 2.5e-4
     batch_size: int = 4
     num_heads: int = 12

@@ -81,14 +81,14 @@ class Decoders(nn.Module):
         self.pointers_from_edges = pointers_from_edges
         self.masked = masked
         self.linears: list[DecoderLinear] = []
-        ends = dict.fromkeys(("nodes", "edges", "pooled", "globals", "score"), 0)
+        parts = {"nodes": 3, "edges": edge_parts, "pooled": 3, "globals": global_parts, "score": 1}
+        ends: dict[str, int] = dict.fromkeys(parts, 0)
         for group in self.groups:
             for number, (source, width) in enumerate(linears_of(group, size, pointers_from_edges)):
                 for name in group.names:
                     rows = slice(ends[source], ends[source] + width)
                     self.linears.append(DecoderLinear(name, number, source, rows))
                     ends[source] = rows.stop
-        parts = {"nodes": 3, "edges": edge_parts, "pooled": 3, "globals": global_parts, "score": 1}
         self.readouts = nn.ModuleDict(
             {source: ConcatLinear(parts[source] * size, end) for source, end in ends.items() if end}
         )
@@ -183,7 +183,8 @@ class _Reader:
         start = self.ends["score"]
         self.ends["score"] = start + count
         weight, bias = readout.weight, readout.bias
-        assert isinstance(weight, Tensor) and isinstance(bias, Tensor)
+        assert isinstance(weight, Tensor)
+        assert isinstance(bias, Tensor)
         return weight[start : start + count], bias[start : start + count]
 
 

@@ -125,9 +125,7 @@ def _column_encoder(groups: Sequence[FeatureGroup], size: int) -> ColumnEncoder 
     return ColumnEncoder(features, size) if features else None
 
 
-def _columns(
-    group: FeatureGroup, data: Tensor, num_nodes: int, node_mask: Tensor | None, dtype: torch.dtype
-) -> Tensor:
+def _columns(group: FeatureGroup, data: Tensor, num_nodes: int, node_mask: Tensor | None, dtype: torch.dtype) -> Tensor:
     """The features of a group side by side as numbers, [..., K]; -1 (masked) stays -1."""
     if group.is_pointer and group.location == Location.EDGE:
         return _edge_pointer_columns(one_hot(data, num_nodes).to(dtype), node_mask)

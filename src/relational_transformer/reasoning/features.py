@@ -69,6 +69,16 @@ class FeatureGroup:
         over_nodes = {Location.GRAPH: 0, Location.NODE: 1, Location.EDGE: 2}[self.location] + self.is_pointer
         return (num_nodes,) * over_nodes + ((self.classes,) if self.classes else ()) + (len(self.names),)
 
+    def present(self, node_mask: Tensor | None) -> Tensor | None:
+        """Which elements belong to nodes that are there, bool [B, (N, (N,)) 1]; None where all of them do.
+
+        A mask_one is one element for a whole graph.
+        """
+        if node_mask is None or self.type == Type.MASK_ONE or self.location == Location.GRAPH:
+            return None
+        pairs = node_mask.unsqueeze(-1) & node_mask.unsqueeze(-2)
+        return (node_mask if self.location == Location.NODE else pairs).unsqueeze(-1)
+
 
 def group_features(spec: Spec, stage: Stage) -> tuple[FeatureGroup, ...]:
     """The features of one stage by location and type. Permutations are plain pointers here, as in the paper.
@@ -82,15 +92,15 @@ def group_features(spec: Spec, stage: Stage) -> tuple[FeatureGroup, ...]:
         if feature.stage != stage:
             continue
         kind = Type.POINTER if feature.type == Type.SHOULD_BE_PERMUTATION else feature.type
-        if feature.location != Location.NODE and kind == Type.MASK_ONE or (feature.location, kind) == _GRAPH_POINTER:
-            raise ValueError(f"{name} is a {feature.location} {kind}, which occurs in none of the 30 algorithms")
+        if (feature.location, kind) in _UNKNOWN:
+            raise ValueError(f"{name} is a {feature.location} {kind}, which none of the 30 algorithms has")
         group = FeatureGroup(feature.location, kind, feature.classes, (name,))
         known = groups.get(group.key)
         groups[group.key] = replace(known, names=(*known.names, name)) if known else group
     return tuple(groups.values())
 
 
-_GRAPH_POINTER = (Location.GRAPH, Type.POINTER)
+_UNKNOWN = {(Location.EDGE, Type.MASK_ONE), (Location.GRAPH, Type.MASK_ONE), (Location.GRAPH, Type.POINTER)}
 
 
 def pack(groups: Iterable[FeatureGroup], features: Mapping[str, Tensor]) -> Packed:

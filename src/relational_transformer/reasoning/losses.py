@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from relational_transformer.clrs.spec import Location, Type
+from relational_transformer.clrs.spec import Type
 
 from .encoders import one_hot
 from .features import FeatureGroup
@@ -54,10 +54,8 @@ def element_counts(group: FeatureGroup, truth: Tensor, node_mask: Tensor | None 
     else:
         shape = truth.shape[:-2] + truth.shape[-1:] if group.type == Type.MASK_ONE else truth.shape
         counted = torch.ones(shape, dtype=torch.bool, device=truth.device)
-    if node_mask is None or group.type == Type.MASK_ONE or group.location == Location.GRAPH:
-        return counted
-    present = node_mask if group.location == Location.NODE else node_mask.unsqueeze(-1) & node_mask.unsqueeze(-2)
-    return counted & present.unsqueeze(-1)
+    present = group.present(node_mask)
+    return counted if present is None else counted & present
 
 
 def output_losses(group: FeatureGroup, logits: Tensor, truth: Tensor, node_mask: Tensor | None = None) -> Tensor:

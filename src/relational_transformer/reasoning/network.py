@@ -13,7 +13,8 @@ from .decoders import Decoders, Parts
 from .encoders import EncodedFeatures, Encoder
 from .features import Batch, FeatureGroup, Packed, group_features, pack, unpack
 from .hints import feed_hints
-from .losses import hint_counts, hint_losses, output_losses
+from .losses import hint_losses, output_losses
+from .steps import Step, make_steps
 
 HintMode = Literal["encoded_decoded", "decoded_only", "none"]
 
@@ -27,28 +28,19 @@ class EncodedInputs(NamedTuple):
 
 
 class Carry(NamedTuple):
-    """What goes from step to step: the hidden state, the logits of the last hints, and the logits of the outputs as of
-    each example's last step so far."""
+    """What goes from step to step.
+
+    Attributes:
+        hidden: the processor's state.
+        hints: packed logits of the hints of the last step.
+        outputs: packed logits of the outputs, as of each example's last step so far.
+        hint_losses: what the steps so far add to the loss of every hint, [F] by key; stays zero outside training.
+    """
 
     hidden: GraphState
     hints: Packed
     outputs: Packed
-
-
-class Schedule(NamedTuple):
-    """What each of the S = max(1, T - 1) steps does with each example; it depends on data and noise, not on the model.
-
-    Attributes:
-        teacher_forced: whether the step sees the true hints, bool [S, B].
-        is_target: whether the example has a hint after this step, to be predicted, bool [S, B].
-        keeps_output: whether the outputs of this step replace those of steps before, bool [S, B].
-        totals: number of counted elements of every hint of a group, [F] by key.
-    """
-
-    teacher_forced: Tensor
-    is_target: Tensor
-    keeps_output: Tensor
-    totals: Packed
+    hint_losses: Packed
 
 
 class Losses(NamedTuple):
@@ -77,8 +69,8 @@ class Network(nn.Module):
 
     `activation_dtype` says in which dtype vectors are kept between steps; None is the parameters' own.
 
-    A training loss is `network(batch, teacher_forced)`; a training loop of its own calls `schedule`, `encode_inputs`,
-    `initial_carry`, `training_step` for every step, and `losses`, all of them pure functions of tensors.
+    A training loss is `network(batch, teacher_forced)`. A loop of your own calls `encode_inputs`, `initial_carry`,
+    `training_step` for every one of `steps`, and `losses`: pure functions of tensors, to compile, capture or vmap.
     """
 
     def __init__(
@@ -132,37 +124,15 @@ class Network(nn.Module):
             teacher_forced: bool [T - 1, B], True where the step sees the true hints and not the model's own; the first
                 step always does.
         """
-        schedule = self.schedule(batch, teacher_forced)
         inputs = self.encode_inputs(batch.inputs, batch.node_mask)
         carry = self.initial_carry(inputs)
-        summed = self.initial_hint_losses(inputs)
-        for step in range(schedule.is_target.shape[0]):
-            following = min(step + 1, teacher_forced.shape[0])
-            carry, summed = self.training_step(
-                inputs,
-                carry,
-                summed,
-                {key: hint[step] for key, hint in batch.hints.items()},
-                {key: hint[following] for key, hint in batch.hints.items()},
-                schedule.teacher_forced[step],
-                schedule.is_target[step],
-                schedule.keeps_output[step],
-                schedule.totals,
-            )
-        return self.losses(batch, carry, summed)
+        for step in self.steps(batch, teacher_forced):
+            carry = self.training_step(inputs, carry, step)
+        return self.losses(batch, carry)
 
-    def schedule(self, batch: Batch, teacher_forced: Tensor) -> Schedule:
-        """Who is taught, who is scored and whose output is kept, for every step of a batch."""
-        steps = torch.arange(max(1, teacher_forced.shape[0]), device=batch.lengths.device).unsqueeze(-1)  # [S, 1]
-        is_target = batch.lengths > steps + 1
-        is_first = steps == 0
-        targets = {key: hint[1:] for key, hint in batch.hints.items()}
-        totals = {
-            group.key: hint_counts(group, targets[group.key], is_target[: targets[group.key].shape[0]], batch.node_mask)
-            for group in self.hints
-        }
-        forced = is_first.expand_as(is_target) if not teacher_forced.shape[0] else teacher_forced | is_first
-        return Schedule(forced, is_target, is_target | is_first, totals)
+    def steps(self, batch: Batch, teacher_forced: Tensor) -> list[Step]:
+        """What each step of a batch is given and asked, by `make_steps`."""
+        return make_steps(self.hints, batch, teacher_forced)
 
     def encode_inputs(self, inputs: Packed, node_mask: Tensor | None = None) -> EncodedInputs:
         """Encode what does not change from step to step."""
@@ -182,7 +152,8 @@ class Network(nn.Module):
     def initial_carry(self, inputs: EncodedInputs) -> Carry:
         """Before the first step all is zero."""
         nodes, edges, globals = inputs.features
-        assert edges is not None and globals is not None
+        assert edges is not None
+        assert globals is not None
         batch, num_nodes, _ = nodes.shape
         hidden = GraphState(
             torch.zeros_like(nodes),
@@ -194,17 +165,10 @@ class Network(nn.Module):
         def zeros(groups: tuple[FeatureGroup, ...]) -> Packed:
             return {group.key: nodes.new_zeros(batch, *group.logits_shape(num_nodes), dtype=dtype) for group in groups}
 
-        return Carry(hidden, zeros(self.hints), zeros(self.outputs))
+        hint_losses = {group.key: nodes.new_zeros(len(group.names), dtype=dtype) for group in self.hints}
+        return Carry(hidden, zeros(self.hints), zeros(self.outputs), hint_losses)
 
-    def initial_hint_losses(self, inputs: EncodedInputs) -> Packed:
-        """Zero for every hint of a group, [F] by key."""
-        nodes = inputs.features.nodes
-        dtype = torch.promote_types(nodes.dtype, torch.float32)
-        return {group.key: nodes.new_zeros(len(group.names), dtype=dtype) for group in self.hints}
-
-    def step(
-        self, inputs: EncodedInputs, hints: Packed, hidden: GraphState
-    ) -> tuple[Packed, Packed, GraphState]:
+    def step(self, inputs: EncodedInputs, hints: Packed, hidden: GraphState) -> tuple[Packed, Packed, GraphState]:
         """One step of the algorithm: logits of the next hints and of the outputs, and the new hidden state."""
         features, adjacency = inputs.features, inputs.adjacency
         if self.hint_encoder is not None:
@@ -218,7 +182,8 @@ class Network(nn.Module):
             if adjacency is not None and encoded.adjacency is not None:
                 adjacency = adjacency | encoded.adjacency
         new = self.processor(features, hidden, adjacency, inputs.node_mask)
-        new = GraphState(*(None if part is None else part.to(features.nodes.dtype) for part in new))
+        dtype = hidden.nodes.dtype
+        new = GraphState(new.nodes.to(dtype), _to(new.edges, dtype), _to(new.globals, dtype))
         hint_logits, output_logits = self.decoders(
             (features.nodes, hidden.nodes, new.nodes),
             _parts(features.edges, hidden.edges, new.edges),
@@ -238,44 +203,27 @@ class Network(nn.Module):
             key: logits.where(keeps_output.reshape(-1, *(1,) * (logits.dim() - 1)), carry.outputs[key])
             for key, logits in output_logits.items()
         }
-        return Carry(hidden, hint_logits, kept)
+        return Carry(hidden, hint_logits, kept, carry.hint_losses)
 
-    def training_step(
-        self,
-        inputs: EncodedInputs,
-        carry: Carry,
-        summed: Packed,
-        hints: Packed,
-        next_hints: Packed,
-        teacher_forced: Tensor,
-        is_target: Tensor,
-        keeps_output: Tensor,
-        totals: Packed,
-    ) -> tuple[Carry, Packed]:
-        """`advance`, with the hint losses of the step added to `summed`."""
-        carry = self.advance(inputs, carry, hints, teacher_forced, keeps_output)
-        summed = {
-            group.key: summed[group.key]
-            + hint_losses(
-                group,
-                carry.hints[group.key],
-                next_hints[group.key],
-                is_target,
-                totals[group.key],
-                inputs.node_mask,
+    def training_step(self, inputs: EncodedInputs, carry: Carry, step: Step) -> Carry:
+        """`advance`, with the hint losses of the step added up."""
+        carry = self.advance(inputs, carry, step.hints, step.teacher_forced, step.keeps_output)
+        added: Packed = {}
+        for group in self.hints:
+            key = group.key
+            added[key] = carry.hint_losses[key] + hint_losses(
+                group, carry.hints[key], step.next_hints[key], step.is_target, step.totals[key], inputs.node_mask
             )
-            for group in self.hints
-        }
-        return carry, summed
+        return carry._replace(hint_losses=added)
 
-    def losses(self, batch: Batch, carry: Carry, summed: Packed) -> Losses:
-        """The loss after the last step: output losses, and the hint losses summed on the way."""
+    def losses(self, batch: Batch, carry: Carry) -> Losses:
+        """The loss after the last step: output losses, and the hint losses added up on the way."""
         of_outputs = {
             group.key: output_losses(group, carry.outputs[group.key], batch.outputs[group.key], batch.node_mask)
             for group in self.outputs
         }
-        total = torch.stack([losses.sum() for losses in (*of_outputs.values(), *summed.values())]).sum()
-        return Losses(total, {**unpack(self.outputs, of_outputs), **unpack(self.hints, summed)})
+        total = torch.stack([losses.sum() for losses in (*of_outputs.values(), *carry.hint_losses.values())]).sum()
+        return Losses(total, {**unpack(self.outputs, of_outputs), **unpack(self.hints, carry.hint_losses)})
 
     def predict(
         self,
@@ -320,8 +268,8 @@ class Network(nn.Module):
         encoded = encoder(features, num_nodes, node_mask, need_adjacency=self._needs_adjacency)
         if self.activation_dtype is None:
             return encoded
-        vectors = (None if part is None else part.to(self.activation_dtype) for part in encoded[:3])
-        return EncodedFeatures(*vectors, encoded.adjacency)
+        nodes, edges, globals = (_to(part, self.activation_dtype) for part in encoded[:3])
+        return EncodedFeatures(nodes, edges, globals, encoded.adjacency)
 
 
 def _find_spec(algorithm: str | Spec) -> Spec:
@@ -330,6 +278,10 @@ def _find_spec(algorithm: str | Spec) -> Spec:
     if algorithm not in SPECS:
         raise ValueError(f"no algorithm is called {algorithm!r}; there are {', '.join(SPECS)}")
     return SPECS[algorithm]
+
+
+def _to(vectors: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    return None if vectors is None else vectors.to(dtype)
 
 
 def _add(vectors: Tensor | None, more: Tensor | None) -> Tensor:

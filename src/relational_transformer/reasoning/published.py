@@ -99,7 +99,9 @@ def _relational_layer(published: str, name: str, layer: RelationalTransformerLay
     size = attention.num_heads * attention.head_size
     for number, linear in enumerate(("node_qkv", "edge_qkv", "global_qkv")):
         if getattr(attention, linear) is not None:
-            yield from _stacked(f"{published}/rt_attention_layer", 3 * number, f"{name}.attention.{linear}", 3 * (size,))
+            yield from _stacked(
+                f"{published}/rt_attention_layer", 3 * number, f"{name}.attention.{linear}", 3 * (size,)
+            )
     linears = ["node_output", "node_feed_forward_in", "node_feed_forward_out"]
     norms = ["node_norm", "node_feed_forward_norm"]
     if layer.edge_update is not None:

@@ -1,0 +1,107 @@
+"""Scores of CLRS-30: F1 of masks and the share of right choices, over all elements of a whole split at once."""
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from relational_transformer.clrs.spec import Type
+
+from .features import FeatureGroup, Packed, unpack
+from .hints import decide
+from .losses import MASKED
+
+
+def count(
+    group: FeatureGroup,
+    logits: Tensor,
+    truth: Tensor,
+    node_mask: Tensor | None = None,
+    example_mask: Tensor | None = None,
+) -> Tensor:
+    """What a score is made of, [3, F]; counts of several batches are added up before a score is taken of them.
+
+    | type | row 0 | row 1 | row 2 |
+    |---|---|---|---|
+    | mask | true positives | false positives | false negatives |
+    | mask_one, categorical, pointer | right ones | all of them | 0 |
+    | scalar | sum of squared errors | number of them | 0 |
+
+    Masked elements, absent nodes and examples outside `example_mask` (bool [B]) do not count; every element of a
+    pointer does.
+    """
+    decided = decide(group, logits)
+    if group.type == Type.MASK:
+        counted = truth != MASKED
+        positive = truth == 1
+        rows = (decided & positive, decided & ~positive, ~decided & positive)
+    elif group.type == Type.SCALAR:
+        counted = torch.ones_like(truth, dtype=torch.bool)
+        rows = ((decided - truth).double().square(), counted)
+    elif group.is_pointer:
+        counted = torch.ones_like(truth, dtype=torch.bool)
+        rows = (decided == truth, counted)
+    else:
+        counted = (truth != MASKED).all(-2)
+        rows = (logits.argmax(-2) == truth.argmax(-2), counted)
+    present = group.present(node_mask)
+    counted = counted if present is None else counted & present
+    if example_mask is not None:
+        counted = counted & example_mask.reshape(-1, *(1,) * (counted.dim() - 1))
+    rows = [(row.double() * counted).flatten(0, -2).sum(0) for row in rows]
+    rows += [torch.zeros_like(rows[0])] * (3 - len(rows))
+    return torch.stack(rows)
+
+
+def count_all(
+    groups: Iterable[FeatureGroup],
+    logits: Packed,
+    truth: Packed,
+    node_mask: Tensor | None = None,
+    example_mask: Tensor | None = None,
+) -> Packed:
+    """`count` for every group, by key."""
+    return {group.key: count(group, logits[group.key], truth[group.key], node_mask, example_mask) for group in groups}
+
+
+def score(group: FeatureGroup, counts: Tensor) -> Tensor:
+    """The score of every feature of a group, [F], from its counts [3, F] (an error, in the case of scalars).
+
+    Precision and recall are 1 where there is nothing to be precise about or to recall.
+    """
+    first, second, third = counts.unbind(0)
+    if group.type != Type.MASK:
+        return first / second.clamp(min=1)
+    precision = torch.where(first + second > 0, first / (first + second).clamp(min=1), 1.0)
+    recall = torch.where(first + third > 0, first / (first + third).clamp(min=1), 1.0)
+    both = precision + recall
+    return torch.where(both > 0, 2 * precision * recall / both.clamp(min=1e-12), 0.0)
+
+
+def score_all(groups: Iterable[FeatureGroup], counts: Packed) -> dict[str, Tensor]:
+    """Scores by name."""
+    groups = tuple(groups)
+    return unpack(groups, {group.key: score(group, counts[group.key]) for group in groups})
+
+
+def mean_score(groups: Iterable[FeatureGroup], counts: Packed) -> Tensor:
+    """The score of an algorithm: the mean over its outputs, whatever their types."""
+    return torch.stack(list(score_all(groups, counts).values())).mean(0)
+
+
+def score_hints(groups: Iterable[FeatureGroup], logits: Packed, truth: Packed, lengths: Tensor) -> dict[str, Tensor]:
+    """How well each hint is predicted: the mean over steps of its score, each step weighing what examples it has.
+
+    Shapes: packed logits [T - 1, B, ...] of hints 1 ... T - 1, packed true hints [T, B, ...], lengths [B].
+    """
+    groups = tuple(groups)
+    num_steps = next(iter(truth.values())).shape[0] - 1
+    summed: Packed = {}
+    for step in range(num_steps):
+        is_target = lengths > step + 1
+        for group in groups:
+            counts = count(group, logits[group.key][step], truth[group.key][step + 1], example_mask=is_target)
+            value = score(group, counts) * is_target.sum()
+            summed[group.key] = summed[group.key] + value if step else value
+    total = (lengths - 1).sum().clamp(min=1)
+    return unpack(groups, {key: value / total for key, value in summed.items()})

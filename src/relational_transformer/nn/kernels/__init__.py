@@ -6,9 +6,7 @@ imported at the first call.
 
 from relational_transformer.nn.kernels.attention import relational_attention
 from relational_transformer.nn.kernels.dispatch import available, enabled, use_kernels
+from relational_transformer.nn.kernels.edge_update import edge_update
 
 __all__ = ["available", "edge_update", "enabled", "relational_attention", "use_kernels"]
 
-
-def edge_update(*arguments, **options):
-    raise NotImplementedError

@@ -100,8 +100,6 @@ def attention_pairs_kernel(
     tile_row = tl.arange(0, TILE) // KEYS
     edge_key = key_block * KEYS + tl.arange(0, TILE) % KEYS
     key_valid = edge_key < keys
-    row_key = load_matrix(key, edge_key, key_valid, columns, column_valid, key_stride).to(tl.float32)
-    row_value = load_matrix(value, edge_key, key_valid, columns, column_valid, value_stride).to(tl.float32)
     key_sum = tl.zeros((TILE, GROUP), tl.float32)
     value_sum = tl.zeros((TILE, GROUP), tl.float32)
 
@@ -114,6 +112,7 @@ def attention_pairs_kernel(
         edge = load_chunks(edges, edge_index, edge_valid, EDGE_SIZE, CHUNK, CHUNKS)
         row_query = load_matrix(query, edge_row, row_valid, columns, column_valid, query_stride).to(tl.float32)
         edge_query = project(row_query, edge, query_weight, PRECISION)
+        row_key = load_matrix(key, edge_key, key_valid, columns, column_valid, key_stride).to(tl.float32)
         edge_key_vector = project(row_key, edge, key_weight, PRECISION)
 
         present = edge_valid
@@ -130,6 +129,7 @@ def attention_pairs_kernel(
         u = load_chunks(lifted, lifted_row * HEADS + lifted_head, lifted_valid, EDGE_SIZE, CHUNK, CHUNKS)
         every_row = project(tl.zeros((TILE, ROWS * GROUP_HEADS), tl.float32), edge, u, PRECISION)
         row_gradient = load_matrix(gradient, edge_row, row_valid, columns, column_valid, WIDTH).to(tl.float32)
+        row_value = load_matrix(value, edge_key, key_valid, columns, column_valid, value_stride).to(tl.float32)
         weights_gradient = sum_heads(row_gradient * row_value, GROUP_HEADS, HEAD_PAD)
         weights_gradient += gather_rows(every_row, ROWS, KEYS)  # da_ij [T, GH]
         row_delta = load_matrix(delta, edge_row, row_valid, heads, head_valid, HEADS)

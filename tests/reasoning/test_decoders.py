@@ -1,0 +1,67 @@
+"""Decoders: masking along the adjacency, absent nodes, and the large scores made row by row."""
+
+import pytest
+import torch
+
+from relational_transformer.clrs.spec import SPECS, Stage
+from relational_transformer.reasoning import group_features
+from relational_transformer.reasoning.decoders import ABSENT, Decoders, mask_outside
+
+SIZE, NODES, BATCH = 6, 4, 2
+
+
+def make(algorithm: str, *, pointers_from_edges: bool = False) -> Decoders:
+    torch.manual_seed(0)
+    spec = SPECS[algorithm]
+    hints, outputs = group_features(spec, Stage.HINT), group_features(spec, Stage.OUTPUT)
+    return Decoders(hints, outputs, SIZE, edge_parts=3, global_parts=1, pointers_from_edges=pointers_from_edges)
+
+
+def vectors() -> tuple:
+    generator = torch.Generator().manual_seed(1)
+    nodes = tuple(torch.randn(BATCH, NODES, SIZE, generator=generator) for _ in range(3))
+    edges = tuple(torch.randn(BATCH, NODES, NODES, SIZE, generator=generator) for _ in range(3))
+    return nodes, edges, (torch.randn(BATCH, SIZE, generator=generator),)
+
+
+def test_outside_the_adjacency_logits_lie_below_the_examples_smallest() -> None:
+    logits = torch.tensor([[[0.5, -3.0], [2.0, 1.0]], [[4.0, 5.0], [6.0, 7.0]]]).unsqueeze(-1)
+    adjacency = torch.tensor([[[True, False], [False, True]]]).expand(2, -1, -1)
+    masked = mask_outside(logits, adjacency, None).squeeze(-1)
+    # The first example's smallest logit, -3, is outside itself; the second's, 4, is above 0, so -1 it is.
+    assert masked.tolist() == [[[0.5, -4.0], [-4.0, 1.0]], [[4.0, -1.0], [-1.0, 7.0]]]
+
+
+def test_absent_nodes_do_not_count_as_the_smallest() -> None:
+    logits = torch.tensor([[[0.5, -3.0], [2.0, -9.0]]]).unsqueeze(-1)
+    adjacency = torch.zeros(1, 2, 2, dtype=torch.bool)
+    masked = mask_outside(logits, adjacency, torch.tensor([[True, False]]))
+    assert masked[0, 0, 0, 0].item() == -1.0
+
+
+def test_edge_pointers_are_the_same_row_by_row() -> None:
+    decoders = make("floyd_warshall")
+    nodes, edges, globals = vectors()
+    with_gradients = decoders(nodes, edges, globals, None)[1]["edge_pointer"]
+    with torch.no_grad():
+        row_by_row = decoders(nodes, edges, globals, None)[1]["edge_pointer"]
+    assert with_gradients.shape == (BATCH, NODES, NODES, NODES, 1)
+    torch.testing.assert_close(row_by_row, with_gradients)
+
+
+def test_pointers_from_edges_read_edges_alone() -> None:
+    decoders = make("bfs", pointers_from_edges=True)
+    nodes, edges, globals = vectors()
+    before = decoders(nodes, edges, globals, None)[1]["node_pointer"]
+    after = decoders(tuple(part + 1 for part in nodes), edges, globals, None)[1]["node_pointer"]
+    assert torch.equal(after, before)
+
+
+@pytest.mark.parametrize("algorithm", ["bfs", "binary_search", "floyd_warshall"])
+def test_absent_nodes_are_never_chosen(algorithm: str) -> None:
+    node_mask = torch.tensor([[True, True, False, False], [True, True, True, True]])
+    hints, outputs = make(algorithm)(*vectors(), None, node_mask)
+    for group, logits in {**hints, **outputs}.items():
+        if "pointer" in group or "mask_one" in group:
+            assert (logits[0].movedim(-2, 0)[2:] == ABSENT).all()
+            assert (logits[1] > ABSENT / 2).all()

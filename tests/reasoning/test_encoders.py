@@ -1,0 +1,99 @@
+"""Encoders: one product must equal a Linear for each feature."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from relational_transformer.clrs.spec import SPECS, Stage
+from relational_transformer.reasoning import group_features, pack
+from relational_transformer.reasoning.encoders import ColumnEncoder, Encoder
+
+SIZE = 7
+
+
+def linears(encoder: ColumnEncoder | None) -> dict[tuple[str, int], tuple[Tensor, Tensor]]:
+    assert encoder is not None
+    torch.nn.init.normal_(encoder.bias)
+    return {
+        (feature, number): (encoder.weight[rows], encoder.bias[bias_rows][0])
+        for feature, number, rows, bias_rows in encoder.linears
+    }
+
+
+def test_node_and_global_features_are_the_sum_of_their_linears(examples) -> None:
+    hints = examples("graham_scan", num_steps=1).hints
+    hints = {name: value[0] for name, value in hints.items()}
+    groups = group_features(SPECS["graham_scan"], Stage.HINT)
+    encoder = Encoder(groups, SIZE)
+    nodes, whole = linears(encoder.nodes), linears(encoder.globals)
+    encoded = encoder(pack(groups, hints), num_nodes=5)
+    expected = torch.zeros(3, 5, SIZE)
+    for name in ("best", "atans", "in_hull_h", "last_stack", "i"):
+        weight, bias = nodes[name, 0]
+        expected = expected + hints[name].float().unsqueeze(-1) * weight + bias
+    torch.testing.assert_close(encoded.nodes, expected)
+    weight, bias = whole["phase", 0]
+    torch.testing.assert_close(encoded.globals, hints["phase"].float() @ weight + bias)
+
+
+def test_node_pointers_are_edge_features(examples) -> None:
+    hints = {name: value[0] for name, value in examples("heapsort", num_steps=1).hints.items()}
+    groups = group_features(SPECS["heapsort"], Stage.HINT)
+    encoder = Encoder(groups, SIZE)
+    edges = linears(encoder.edges)
+    expected = torch.zeros(3, 5, 5, SIZE)
+    for name in ("pred_h", "parent"):
+        weight, bias = edges[name, 0]
+        pointed = torch.nn.functional.one_hot(hints[name].long(), 5).float()
+        expected = expected + pointed.unsqueeze(-1) * weight + bias
+    torch.testing.assert_close(encoder(pack(groups, hints), num_nodes=5).edges, expected)
+
+
+def test_edge_pointers_are_averaged_over_either_end(examples) -> None:
+    outputs = examples("floyd_warshall").outputs
+    groups = group_features(SPECS["floyd_warshall"], Stage.OUTPUT)
+    encoder = Encoder(groups, SIZE)
+    edges = linears(encoder.edges)
+    pointers = torch.nn.functional.one_hot(outputs["Pi"].long(), 5).float().unsqueeze(-1)  # [B, i, j, k, 1]
+    (first_weight, first_bias), (second_weight, second_bias) = edges["Pi", 0], edges["Pi", 1]
+    expected = (pointers * first_weight + first_bias).mean(1) + (pointers * second_weight + second_bias).mean(2)
+    torch.testing.assert_close(encoder(pack(groups, outputs), num_nodes=5).edges, expected)
+
+
+def test_pointers_and_edge_masks_make_nodes_adjacent_both_ways() -> None:
+    groups = group_features(SPECS["mst_kruskal"], Stage.HINT)
+    zeros = {"u": 0, "v": 0, "root_u": 0, "root_v": 0, "mask_u": 0, "mask_v": 0}
+    hints = {name: torch.zeros(1, 3, dtype=torch.int8) for name in zeros}
+    hints["phase"] = torch.zeros(1, 3, dtype=torch.int8)
+    hints["pi"] = torch.tensor([[1, 1, 2]], dtype=torch.int16)
+    hints["in_mst_h"] = torch.tensor([[[0, 0, 0], [0, 0, 1], [0, 0, 0]]], dtype=torch.int8)
+    adjacency = Encoder(groups, SIZE)(pack(groups, hints), num_nodes=3, need_adjacency=True).adjacency
+    assert adjacency.int().tolist() == [[[0, 1, 0], [1, 1, 1], [0, 1, 1]]]
+
+
+def test_masked_edges_do_not_make_nodes_adjacent() -> None:
+    groups = group_features(SPECS["bridges"], Stage.OUTPUT)
+    masked = {"is_bridge": torch.tensor([[[-1, -1], [1, -1]]], dtype=torch.int8)}
+    adjacency = Encoder(groups, SIZE)(pack(groups, masked), num_nodes=2, need_adjacency=True).adjacency
+    assert adjacency.int().tolist() == [[[0, 0], [0, 0]]]  # 1 - 1 is not positive
+
+
+def test_every_linear_starts_with_its_own_spread() -> None:
+    torch.manual_seed(0)
+    encoder = ColumnEncoder([("scalar", 0, 1), ("categorical", 0, 4)], 4000)
+    cut = 0.8796  # standard deviation of a standard normal cut at ±2
+    assert math.isclose(encoder.weight[:1].std().item(), cut, rel_tol=0.05)
+    assert math.isclose(encoder.weight[1:].std().item(), cut / 2, rel_tol=0.05)
+    assert encoder.weight[:1].abs().max() <= 2
+    assert not encoder.bias.any()
+
+
+def test_scalars_are_not_rounded_under_autocast(examples) -> None:
+    drawn = examples("minimum")
+    groups = group_features(SPECS["minimum"], Stage.INPUT)
+    encoder = Encoder(groups, SIZE)
+    expected = encoder(pack(groups, drawn.inputs), num_nodes=5).nodes
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rounded = encoder(pack(groups, drawn.inputs), num_nodes=5).nodes
+    assert torch.equal(rounded, expected)

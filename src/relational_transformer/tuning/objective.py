@@ -1,0 +1,35 @@
+"""The objective of a trial: its configuration, trained once with a fresh random seed."""
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import fmean
+
+from optuna import Trial
+
+from .grid import Configuration, Grid, suggest
+
+Train = Callable[[Configuration, int], float | Mapping[str, float]]
+"""Trains a configuration with a seed for everything random in it, data too; returns its score, or one score a task."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Trains the trial's configuration with a seed that no other trial has; the mean score over tasks is its value.
+
+    The seed and the score of each task are kept with the trial, as user attributes `seed` and `score of TASK`.
+    """
+
+    grid: Grid
+    train: Train
+
+    def __call__(self, trial: Trial) -> float:
+        configuration = suggest(trial, self.grid)
+        seed = secrets.randbits(31)
+        trial.set_user_attr("seed", seed)
+        score = self.train(configuration, seed)
+        if not isinstance(score, Mapping):
+            return float(score)
+        for task, value in score.items():
+            trial.set_user_attr(f"score of {task}", float(value))
+        return fmean(score.values())

@@ -1,0 +1,60 @@
+"""Run sets: all finished runs of one configuration, judged by their mean."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from statistics import stdev
+
+from optuna.trial import FrozenTrial, TrialState
+
+from .grid import Grid, Position, position_of
+
+
+@dataclass(frozen=True)
+class RunSet:
+    """The runs of one configuration. Only what finished is a run: a failed, killed or running trial never is."""
+
+    position: Position
+    scores: tuple[float, ...]
+    newest: int
+    """The number of its newest trial."""
+
+    @property
+    def count(self) -> int:
+        return len(self.scores)
+
+    @property
+    def mean(self) -> float:
+        return sum(self.scores) / len(self.scores)
+
+    @property
+    def standard_error(self) -> float | None:
+        """Of the mean; None for a single run, which does not say."""
+        return stdev(self.scores) / len(self.scores) ** 0.5 if len(self.scores) > 1 else None
+
+    def with_run(self, score: float, number: int) -> "RunSet":
+        return RunSet(self.position, (*self.scores, score), max(self.newest, number))
+
+
+def finished_runs(trials: Iterable[FrozenTrial], grid: Grid) -> list[tuple[int, Position, float]]:
+    """Trial number, position and score of every completed trial that stands on the grid, by trial number."""
+    runs = []
+    for trial in trials:
+        if trial.state is TrialState.COMPLETE and trial.value is not None:
+            position = position_of(grid, trial.params)
+            if position is not None:
+                runs.append((trial.number, position, trial.value))
+    return sorted(runs)
+
+
+def gather_run_sets(trials: Iterable[FrozenTrial], grid: Grid) -> dict[Position, RunSet]:
+    """All run sets of a study's trials, by position."""
+    run_sets: dict[Position, RunSet] = {}
+    for number, position, score in finished_runs(trials, grid):
+        run_sets[position] = run_sets.get(position, RunSet(position, (), number)).with_run(score, number)
+    return run_sets
+
+
+def rank(run_sets: Mapping[Position, RunSet], maximize: bool) -> list[RunSet]:
+    """Best mean first; of equal means, the one run last comes first."""
+    sign = 1 if maximize else -1
+    return sorted(run_sets.values(), key=lambda run_set: (sign * run_set.mean, run_set.newest), reverse=True)

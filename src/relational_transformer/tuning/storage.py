@@ -1,0 +1,74 @@
+"""Where a study lives: a journal file, or a database for many machines."""
+
+import json
+import random
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna import Study
+from optuna.samplers import BaseSampler
+from optuna.storages import BaseStorage, JournalStorage, RDBStorage
+from optuna.storages.journal import JournalFileBackend
+
+ATTEMPTS = 10
+
+
+def open_storage(location: str) -> BaseStorage:
+    """A journal file for a path, a database for an URL: `sqlite:///tuning.db`, `postgresql://user@host/name`.
+
+    What is not there yet is made. Any number of processes may open the same location at the same time.
+    """
+    if "://" not in location:
+        path = Path(location)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return JournalStorage(JournalFileBackend(str(path)))
+    try:
+        return open_database(location)
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(f"{location} needs the database driver {error.name}: pip install it") from None
+
+
+def open_database(url: str) -> RDBStorage:
+    from sqlalchemy.exc import SQLAlchemyError
+
+    if url.startswith("sqlite"):
+        engine: dict[str, Any] = {"connect_args": {"timeout": 60}}  # seconds to wait for another process to write
+    else:
+        engine = {"pool_pre_ping": True}  # a training run is long enough for a server to drop the connection
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return RDBStorage(url, engine_kwargs=engine)
+        except SQLAlchemyError:
+            # Processes that open a new database together all try to create its tables; all but one fail, and find them
+            # made at the next attempt.
+            if attempt == ATTEMPTS:
+                raise
+            time.sleep(random.uniform(0.1, 0.5))
+    raise AssertionError("unreachable")
+
+
+def open_study(
+    storage: BaseStorage, name: str, protocol: Mapping[str, Any] | None = None, sampler: BaseSampler | None = None
+) -> Study:
+    """The study called `name`, made if it is not there. Scores are maximised.
+
+    `protocol` says how its trials are run: plain values that JSON can hold. Trials of different protocols cannot be
+    compared, so the first worker writes it into the study and those who come later must bring the same.
+    """
+    study = optuna.create_study(
+        storage=storage, study_name=name, sampler=sampler, direction="maximize", load_if_exists=True
+    )
+    protocol = json.loads(json.dumps(protocol or {}))  # as it comes back: lists for tuples
+    known = study.user_attrs.get("protocol", protocol)
+    if known != protocol:
+        differing = [key for key in {**known, **protocol} if known.get(key) != protocol.get(key)]
+        raise ValueError(
+            f"the study {name!r} was begun with "
+            + ", ".join(f"{key}={known.get(key)!r} (now {protocol.get(key)!r})" for key in differing)
+            + "; give the new search another name"
+        )
+    study.set_user_attr("protocol", protocol)
+    return study

@@ -44,7 +44,7 @@ lint: setup
 	$(BIN)/pyright
 
 bench: setup
-	$(BIN)/python benchmarks/layer.py
+	KINETO_LOG_LEVEL=99 $(BIN)/python benchmarks/layer.py
 
 wheel: setup
 	rm -rf build/wheel && mkdir -p build/wheel

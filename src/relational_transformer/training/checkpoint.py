@@ -1,0 +1,68 @@
+"""Checkpoints: tensors in a safetensors file, with a checksum; the one before is kept. Nothing is ever unpickled."""
+
+import hashlib
+import json
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from .files import write_atomically
+from .run_folder import RunFolder
+
+log = logging.getLogger(__name__)
+
+State = dict[str, Tensor]
+
+
+def save_checkpoint(folder: RunFolder, state: State, progress: dict[str, Any]) -> None:
+    """Write tensors by name and `progress` (JSON), keeping the checkpoint before as `checkpoint.previous`."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
+    metadata = {"progress": json.dumps(progress), "sha256": _digest(tensors)}
+
+    def write(path: Path) -> None:
+        try:
+            save_file(tensors, path, metadata=metadata)
+        except SafetensorError as error:  # how the library reports a full disk
+            raise OSError(None, str(error)) from error
+        if folder.checkpoint.exists():
+            os.replace(folder.checkpoint, folder.previous_checkpoint)
+
+    write_atomically(folder.checkpoint, write)
+
+
+def load_checkpoint(folder: RunFolder) -> tuple[State, dict[str, Any]] | None:
+    """The newest checkpoint that is whole, or None. A damaged one is passed over, and said so."""
+    for path in (folder.checkpoint, folder.previous_checkpoint):
+        if path.exists():
+            try:
+                return read_checkpoint(path)
+            except ValueError as error:
+                log.warning("%s; going on from the checkpoint before", error)
+    return None
+
+
+def read_checkpoint(path: Path) -> tuple[State, dict[str, Any]]:
+    """Tensors and progress of one file; ValueError where it is damaged."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{path} is damaged ({error})") from None
+    if metadata.get("sha256") != _digest(tensors):
+        raise ValueError(f"{path} is damaged (its checksum does not fit)")
+    return tensors, json.loads(metadata["progress"])
+
+
+def _digest(tensors: State) -> str:
+    sha = hashlib.sha256()
+    for name in sorted(tensors):
+        sha.update(f"{name} {tensors[name].dtype} {list(tensors[name].shape)}\n".encode())
+        sha.update(memoryview(tensors[name].reshape(-1).view(torch.uint8).numpy()))
+    return sha.hexdigest()

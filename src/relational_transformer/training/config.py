@@ -1,0 +1,48 @@
+"""What a training run is: a task, a model, a protocol and the seeds."""
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal
+
+from relational_transformer.clrs.spec import SPECS
+from relational_transformer.processors.settings import Settings
+
+from .precision import Precision
+from .protocol import Protocol
+
+CompileMode = Literal["auto", "on", "off"]
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One fleet: `seeds` of one model trained on one task. Everything that changes its numbers is here."""
+
+    task: str
+    model: str
+    settings: Settings
+    protocol: Protocol
+    seeds: tuple[int, ...]
+    precision: Precision = "tf32"
+    compile: CompileMode = "auto"
+
+    def __post_init__(self) -> None:
+        if self.task not in SPECS:
+            raise ValueError(f"no task is called {self.task!r}; there are {', '.join(SPECS)}")
+        if not self.seeds:
+            raise ValueError("at least one seed is needed, got none")
+        if len(set(self.seeds)) != len(self.seeds) or min(self.seeds) < 0:
+            raise ValueError(f"seeds must be different numbers from 0 on, got {list(self.seeds)}")
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(content: dict[str, Any]) -> "TrainConfig":
+        """A configuration as `as_dict` gave it, after a trip through JSON."""
+        settings = {**content["settings"], "edge_hidden_sizes": tuple(content["settings"]["edge_hidden_sizes"])}
+        parts = {
+            **content,
+            "settings": Settings(**settings),
+            "protocol": Protocol(**content["protocol"]),
+            "seeds": tuple(content["seeds"]),
+        }
+        return TrainConfig(**{field.name: parts[field.name] for field in fields(TrainConfig)})

@@ -1,0 +1,111 @@
+"""A split as tensors on the device, and the random choice of batches from it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from relational_transformer.clrs.trajectories import Trajectories
+from relational_transformer.reasoning.features import Batch, Packed
+from relational_transformer.reasoning.network import Network
+
+
+@dataclass(frozen=True)
+class Split:
+    """All examples of a split, packed as the network reads them: inputs and outputs [M, ...], hints [T, M, ...]."""
+
+    inputs: Packed
+    hints: Packed
+    outputs: Packed
+    lengths: Tensor
+    host_lengths: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.host_lengths)
+
+    @property
+    def num_steps(self) -> int:
+        """Hints of the longest example."""
+        return int(self.host_lengths.max())
+
+    @property
+    def num_nodes(self) -> int:
+        return self.inputs["node_scalar"].shape[1]
+
+    def gather(self, index: Tensor, num_hints: int) -> Batch:
+        """The examples at `index` [S, B], each seed's in front: inputs [S, B, ...]; hints [num_hints, S, B, ...]."""
+        flat = index.flatten()
+
+        def take(features: Packed) -> Packed:
+            return {
+                key: data.index_select(0, flat).unflatten(0, index.shape) for key, data in features.items()
+            }
+
+        hints = {
+            key: data[:num_hints].index_select(1, flat).unflatten(1, index.shape) for key, data in self.hints.items()
+        }
+        return Batch(take(self.inputs), hints, take(self.outputs), self.lengths[index])
+
+
+def load_split(network: Network, trajectories: Trajectories, device: torch.device) -> Split:
+    """Pack a split and move it to the device, in the narrow dtypes it has."""
+
+    def tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
+        return {name: torch.from_numpy(np.array(array)).to(device) for name, array in arrays.items()}
+
+    # Lengths are numbers to compare with; int64 everywhere avoids conversions.
+    lengths = np.asarray(trajectories.lengths, dtype=np.int64)
+    batch = network.pack(
+        tensors(trajectories.inputs),
+        tensors(trajectories.hints),
+        tensors(trajectories.outputs),
+        torch.from_numpy(lengths).to(device),
+    )
+    return Split(batch.inputs, batch.hints, batch.outputs, batch.lengths, lengths)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What chance decides for some training steps: examples [steps, S, B], and teacher forcing [steps, T - 1, S, B]."""
+
+    index: np.ndarray
+    teacher_forced: np.ndarray
+
+
+def draw(
+    seeds: tuple[int, ...],
+    part: int,
+    num_steps: int,
+    batch_size: int,
+    num_examples: int,
+    num_hint_steps: int,
+    teacher_forcing: float,
+) -> Draw:
+    """The choices of part number `part` of a run. They depend on each seed and the part alone: not on the other seeds,
+    nor on what was drawn before, so a run resumes anywhere."""
+    index, forced = [], []
+    for seed in seeds:
+        generator = np.random.Generator(np.random.Philox(key=[seed, 0], counter=[0, 0, 0, part]))
+        index.append(generator.integers(0, num_examples, size=(num_steps, batch_size)))
+        forced.append(generator.random((num_steps, num_hint_steps, batch_size)) < teacher_forcing)
+    return Draw(np.stack(index, axis=1), np.stack(forced, axis=2))
+
+
+def length_buckets(lengths: np.ndarray, drawn_together: int, most: int = 6) -> list[int]:
+    """Numbers of hints to pad to, so that a fleet step is not padded to the longest example of all.
+
+    The longest of n drawn lengths is at most t with probability F(t)^n; the buckets cut its distribution into equal
+    parts.
+
+    >>> length_buckets(np.array([5, 5, 5, 5]), 80)
+    [5]
+    >>> length_buckets(np.arange(2, 102), 1, most=4)
+    [26, 51, 76, 101]
+    """
+    values, counts = np.unique(lengths, return_counts=True)
+    at_most = (np.cumsum(counts) / counts.sum()) ** drawn_together
+    quantiles = np.arange(1, most + 1) / most
+    chosen = np.searchsorted(at_most, quantiles - 1e-9)
+    return sorted({int(values[min(k, len(values) - 1)]) for k in chosen})

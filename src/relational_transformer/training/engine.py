@@ -1,0 +1,165 @@
+"""One training step of a whole fleet: forward through the trajectory, backward, Adam; on CUDA one graph launch."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from relational_transformer.reasoning.features import Batch
+from relational_transformer.reasoning.network import Network
+
+from .adam import Adam
+from .data import Draw, Split, length_buckets
+from .fleet import Fleet
+from .memory import free_bytes, saved_bytes
+from .over_seeds import over_seeds
+from .precision import Precision, for_computing
+
+SHARE_FOR_ACTIVATIONS = 0.6
+"""Of the free memory; where a trajectory would need more, its steps are recomputed in the backward pass."""
+
+
+class Engine:
+    """Runs training steps that were drawn beforehand (`load`, then `step` for each of them).
+
+    Nothing here waits for the device: what a step needs to know on the host, its number of hints, comes from the draw.
+
+    Attributes:
+        losses: the loss of every seed summed over the steps since `load`, [S].
+        finite: whether every loss of a seed so far was a finite number, bool [S].
+        recompute: whether steps of the trajectory are recomputed in the backward pass.
+    """
+
+    def __init__(
+        self, network: Network, fleet: Fleet, split: Split, *, learning_rate: float, batch_size: int,
+        precision: Precision, compiled: bool, recompute: bool | None = None,
+    ) -> None:  # fmt: skip
+        self.network, self.fleet, self.split, self.precision = network, fleet, split, precision
+        self.device = fleet.values.device
+        self.adam = Adam(fleet, network, learning_rate, compiled=compiled)
+        self.buckets = length_buckets(split.host_lengths, fleet.num_seeds * batch_size)
+        self.batch_size = batch_size
+        seeds = fleet.num_seeds
+        self.position = torch.zeros(1, dtype=torch.long, device=self.device)
+        self.losses = torch.zeros(seeds, device=self.device, dtype=fleet.values.dtype)
+        self.finite = torch.ones(seeds, dtype=torch.bool, device=self.device)
+        self.index = torch.zeros(0, seeds, batch_size, dtype=torch.long, device=self.device)
+        self.teacher_forced = torch.zeros(0)
+        self.hints_of_step: list[int] = []
+        self._graphs: dict[int, Callable[[], None]] = {}
+        self._steps = over_seeds(network, "steps")
+        self._encode = over_seeds(network, "encode_inputs")
+        self._start = over_seeds(network, "initial_carry")
+        self._finish = over_seeds(network, "losses")
+        training_step = over_seeds(network, "training_step")
+        self._advance = torch.compile(training_step, fullgraph=True, dynamic=False) if compiled else training_step
+        self.recompute = recompute
+
+    def load(self, drawn: Draw) -> None:
+        """Take what the next steps are made of."""
+        index = torch.from_numpy(drawn.index)
+        forced = torch.from_numpy(drawn.teacher_forced)
+        longest = self.split.host_lengths[drawn.index].max(axis=(1, 2))
+        self.hints_of_step = [min(bucket for bucket in self.buckets if bucket >= need) for need in longest]
+        if self.device.type != "cuda":
+            self.index, self.teacher_forced = index, forced
+        elif len(self.index) != len(index):
+            self._graphs.clear()  # they hold the addresses of the tensors they were captured with
+            self.index, self.teacher_forced = index.to(self.device), forced.to(self.device)
+        else:
+            self.index.copy_(index.pin_memory(), non_blocking=True)
+            self.teacher_forced.copy_(forced.pin_memory(), non_blocking=True)
+        self.position.zero_()
+        self.losses.zero_()
+
+    def step(self, number: int) -> None:
+        """Training step `number` of those loaded; they must be made in order."""
+        num_hints = self.hints_of_step[number]
+        if self.recompute is None:
+            self.recompute = self._must_recompute()
+        if self.device.type != "cuda":
+            self._train(num_hints)
+            return
+        if num_hints not in self._graphs:
+            self._graphs[num_hints] = self._capture(num_hints)
+        self._graphs[num_hints]()
+
+    def loss(self, batch: Batch, teacher_forced: Tensor) -> Tensor:
+        """The loss of every seed, [S]; batch [S, B, ...] with hints [T, S, B, ...], teacher_forced [T - 1, S, B]."""
+        parameters = for_computing(self.fleet.parameters, self.precision)
+        by_seed = batch._replace(hints={key: hint.transpose(0, 1) for key, hint in batch.hints.items()})
+        steps = self._steps(parameters, by_seed, teacher_forced.transpose(0, 1))
+        encoded = self._encode(parameters, batch.inputs)
+        # The first step must look like all others to the compiler: its carry has gradients too.
+        carry = _with_gradients(self._start(parameters, encoded))
+        for step in steps:
+            if self.recompute:
+                carry = checkpoint(
+                    self._advance, parameters, encoded, carry, step,
+                    use_reentrant=False, preserve_rng_state=False, determinism_check="none",
+                )  # fmt: skip
+            else:
+                carry = self._advance(parameters, encoded, carry, step)
+        return self._finish(parameters, by_seed, carry).total
+
+    def _train(self, num_hints: int) -> None:
+        index = self.index.index_select(0, self.position).squeeze(0)
+        forced = self.teacher_forced.index_select(0, self.position).squeeze(0)[: max(0, num_hints - 1)]
+        losses = self.loss(self.split.gather(index, num_hints), forced)
+        parameters = list(self.fleet.parameters.values())
+        gradients = torch.autograd.grad(losses.sum(), parameters, allow_unused=True, materialize_grads=True)
+        self.adam.step(gradients)
+        losses = losses.detach()
+        self.losses += losses
+        self.finite &= losses.isfinite()
+        self.position += 1
+
+    def _must_recompute(self) -> bool:
+        """Whether the activations of the longest trajectories would take too much of the memory that is free."""
+        most = max(self.buckets)
+        if most <= 3:
+            return False
+        sizes = []
+        for num_hints in (2, 3):
+            index = self.index.index_select(0, self.position).squeeze(0)
+            forced = self.teacher_forced.index_select(0, self.position).squeeze(0)[: num_hints - 1]
+            batch = self.split.gather(index, num_hints)
+            sizes.append(saved_bytes(lambda batch=batch, forced=forced: self.loss(batch, forced)))
+        return sizes[0] + (sizes[1] - sizes[0]) * (most - 2) > SHARE_FOR_ACTIVATIONS * free_bytes(self.device)
+
+    def _capture(self, num_hints: int) -> Callable[[], None]:
+        """Record one training step on trajectories of `num_hints` hints as a CUDA graph."""
+        kept = {name: tensor.clone() for name, tensor in self._state().items()}
+        stream = torch.cuda.Stream(self.device)
+        stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(stream):
+            for _ in range(2):  # compile, choose algorithms, load kernels
+                self._train(num_hints)
+                for name, tensor in self._state().items():
+                    tensor.copy_(kept[name])
+        torch.cuda.current_stream(self.device).wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._pool(), capture_error_mode="thread_local"):
+            self._train(num_hints)
+        for name, tensor in self._state().items():
+            tensor.copy_(kept[name])
+        return graph.replay
+
+    def _pool(self) -> Any:
+        """Graphs never run at the same time, so they share their memory."""
+        if not hasattr(self, "_memory_pool"):
+            self._memory_pool = torch.cuda.graph_pool_handle()
+        return self._memory_pool
+
+    def _state(self) -> dict[str, Tensor]:
+        return {**self.fleet.state(), "position": self.position, "losses": self.losses, "finite": self.finite}
+
+
+def _with_gradients(tree: Any) -> Any:
+    def mark(leaf: Any) -> Any:
+        is_real = isinstance(leaf, Tensor) and leaf.is_floating_point()
+        return leaf.contiguous().requires_grad_() if is_real and not leaf.requires_grad else leaf
+
+    return torch.utils._pytree.tree_map(mark, tree)

@@ -1,0 +1,60 @@
+"""Scores of a fleet on a split, computed where the data is, without waiting for the device."""
+
+import torch
+from torch import Tensor
+
+from relational_transformer.reasoning.network import Network
+from relational_transformer.reasoning.scores import count_all, mean_score
+
+from .data import Split
+from .over_seeds import Parameters, over_seeds
+from .precision import Precision, for_computing
+
+EDGES_AT_ONCE = {"cuda": 2_000_000, "cpu": 200_000}
+"""Edges of all seeds that are evaluated together; bounds the memory."""
+
+
+class Evaluator:
+    """Runs a fleet on its own hints over a split and scores the outputs, micro-averaged over the whole split.
+
+    Examples are taken in order of length, so that short ones are not carried along with long ones.
+    """
+
+    def __init__(self, network: Network, split: Split, num_seeds: int, precision: Precision) -> None:
+        self.network, self.split, self.num_seeds, self.precision = network, split, num_seeds, precision
+        device = split.lengths.device
+        edges = num_seeds * split.num_nodes**2
+        at_once = max(1, EDGES_AT_ONCE[device.type] // edges)
+        order = split.lengths.argsort(stable=True)
+        self.parts = order.split(at_once)
+        self.steps_of_part = [max(1, int(split.lengths[part].max()) - 1) for part in self.parts]
+        self._encode = over_seeds(network, "encode_inputs")
+        self._start = over_seeds(network, "initial_carry")
+        self._advance = over_seeds(network, "advance")
+
+    @torch.no_grad()
+    def scores(self, parameters: Parameters) -> Tensor:
+        """The score of every seed, float64 [S]; parameters [S, *shape] by name."""
+        parameters = for_computing(parameters, self.precision)
+        counts: dict[str, Tensor] = {}
+        for part, num_steps in zip(self.parts, self.steps_of_part, strict=True):
+            for key, more in self._count(parameters, part, num_steps).items():
+                counts[key] = counts[key] + more if key in counts else more
+        return torch.vmap(lambda counts: mean_score(self.network.outputs, counts))(counts)
+
+    def _count(self, parameters: Parameters, part: Tensor, num_steps: int) -> dict[str, Tensor]:
+        batch = self.split.gather(part.unsqueeze(0), 1)
+
+        def for_all(features: dict[str, Tensor]) -> dict[str, Tensor]:
+            return {key: data.expand(self.num_seeds, *data.shape[1:]) for key, data in features.items()}
+
+        lengths = batch.lengths.expand(self.num_seeds, -1)
+        hints = for_all({key: hint[0] for key, hint in batch.hints.items()})
+        encoded = self._encode(parameters, for_all(batch.inputs))
+        carry = self._start(parameters, encoded)
+        for step in range(num_steps):
+            is_first = torch.full_like(lengths, step == 0, dtype=torch.bool)
+            carry = self._advance(parameters, encoded, carry, hints, is_first, (lengths > step + 1) | is_first)
+        return torch.vmap(lambda logits, truth: count_all(self.network.outputs, logits, truth))(
+            carry.outputs, for_all(batch.outputs)
+        )

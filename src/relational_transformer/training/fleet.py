@@ -1,0 +1,58 @@
+"""The parameters of many seeds of one model, side by side, and their optimiser."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from .over_seeds import Parameters
+
+
+def initialise(build: Callable[[], nn.Module], seed: int) -> nn.Module:
+    """A model with the initialisation of `seed`, the same on every machine and device."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return build()
+
+
+class Fleet:
+    """S seeds of one model and the state of Adam for each of them.
+
+    All parameters lie in one vector, a block [S, *shape] for each, so that the optimiser is one pass over it.
+
+    Attributes:
+        values: every parameter of every seed, [S · P].
+        first, second: Adam's moments of them.
+        count: steps made so far, a number on the device.
+        parameters: views of `values` by name, [S, *shape], that gradients are taken of.
+    """
+
+    def __init__(self, models: Sequence[nn.Module], device: torch.device) -> None:
+        self.num_seeds = len(models)
+        self.shapes = {name: parameter.shape for name, parameter in models[0].named_parameters()}
+        named = [dict(model.named_parameters()) for model in models]
+        blocks = [torch.stack([one[name].detach() for one in named]) for name in self.shapes]
+        self.values = torch.cat([block.flatten() for block in blocks]).to(device)
+        self.first = torch.zeros_like(self.values)
+        self.second = torch.zeros_like(self.values)
+        self.count = torch.zeros((), dtype=torch.float64, device=device)
+        self.parameters: Parameters = {
+            name: block.detach().requires_grad_() for name, block in self.split(self.values).items()
+        }
+
+    def split(self, vector: Tensor) -> Parameters:
+        """Views of a vector like `values`, by name, [S, *shape]."""
+        sizes = [self.num_seeds * shape.numel() for shape in self.shapes.values()]
+        blocks = zip(self.shapes.items(), vector.split(sizes), strict=True)
+        return {name: block.view(self.num_seeds, *shape) for (name, shape), block in blocks}
+
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint must hold."""
+        return {"values": self.values, "first": self.first, "second": self.second, "count": self.count}
+
+
+@torch.no_grad()
+def keep_best(fleet: Fleet, best: Tensor, better: Tensor) -> None:
+    """Copy the parameters of the seeds that are `better` (bool [S]) into `best`, a vector like `fleet.values`."""
+    for current, kept in zip(fleet.split(fleet.values).values(), fleet.split(best).values(), strict=True):
+        kept.copy_(torch.where(better.view(-1, *(1,) * (current.dim() - 1)), current, kept))

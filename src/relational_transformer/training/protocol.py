@@ -1,0 +1,43 @@
+"""How a model is trained and scored: every number of the paper's protocol, each of them a setting."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What is trained on, for how long, and how the model that is tested is chosen (the paper's appendix on its
+    train/test protocol)."""
+
+    train_examples: int = 10_000
+    """Size of the training set."""
+    train_nodes: int = 16
+    train_data_seed: int = 1
+    validation_nodes: int = 16
+    validation_data_seed: int = 2
+    test_nodes: int = 64
+    test_data_seed: int = 3
+    evaluation_examples: int = 32
+    """Examples of the validation and of the test set, times the algorithm's canonical multiplier (1, 32 or 64)."""
+    minimum_evaluation_examples: int = 0
+    """Evaluation sets have at least so many examples (the paper's tuning: 100)."""
+    examples: int = 320_000
+    """Examples that each seed trains on, drawn with replacement."""
+    validation_interval: int = 320
+    """A validation after so many examples. The first of the best validation scores is tested."""
+    teacher_forcing: float = 0.5
+    """Probability with which a step sees the true hints instead of the model's own, per example."""
+
+    def __post_init__(self) -> None:
+        positive = ("train_examples", "train_nodes", "validation_nodes", "test_nodes", "evaluation_examples", "examples")
+        for name in (*positive, "validation_interval"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name.replace('_', '-')} must be at least 1, got {getattr(self, name)}")
+        if not 0.0 <= self.teacher_forcing <= 1.0:
+            raise ValueError(f"teacher-forcing must be between 0 and 1, got {self.teacher_forcing}")
+
+
+PROTOCOLS: dict[str, Protocol] = {
+    "paper": Protocol(),
+    "quick": Protocol(train_examples=1_000, examples=4_000, validation_interval=400),
+}
+"""`paper` is the default; `quick` ends within minutes on a laptop and proves little."""

@@ -1,0 +1,57 @@
+"""Where a result comes from: versions, commit, hardware."""
+
+import os
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import relational_transformer
+
+
+def provenance(device: torch.device) -> dict[str, Any]:
+    """What one needs to know to make a result again."""
+    return {
+        "package": relational_transformer.__version__,
+        "commit": commit(),
+        "python": platform.python_version(),
+        "versions": {name: _version(name) for name in ("torch", "triton", "numpy", "numba", "safetensors")},
+        "hardware": hardware(device),
+    }
+
+
+def commit() -> str | None:
+    """The commit of the source tree, with a + where it has changes; None outside a checkout.
+
+    The variable RT_COMMIT stands in where the tree travels without its history.
+    """
+    given = os.environ.get("RT_COMMIT")
+    if given:
+        return given
+    here = Path(__file__).parent
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(("git", *arguments), cwd=here, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no", ".") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def hardware(device: torch.device) -> str:
+    """The device in words."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

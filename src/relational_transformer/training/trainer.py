@@ -1,0 +1,278 @@
+"""The training loop: a fleet of seeds, validated, checkpointed, and resumed as if nothing had happened."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from relational_transformer.reasoning.build import build_network
+
+from .checkpoint import load_checkpoint, save_checkpoint
+from .compiling import should_compile
+from .config import TrainConfig
+from .data import draw, load_split
+from .engine import Engine
+from .evaluation import Evaluator
+from .files import write_json
+from .fleet import Fleet, initialise, keep_best
+from .precision import set_precision
+from .provenance import provenance
+from .run_folder import RunFolder
+from .splits import make_split
+
+PARTS_IN_FLIGHT = 2
+"""Parts of a run that the host may be ahead of the device."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is; scores and losses of every seed, NaN where there is none yet."""
+
+    examples: int
+    total_examples: int
+    losses: list[float]
+    validation: list[float]
+    best: list[float]
+    finite: list[bool]
+    examples_per_second: float
+
+    @property
+    def seconds_left(self) -> float:
+        left = (self.total_examples - self.examples) * len(self.losses)
+        return left / self.examples_per_second if self.examples_per_second else math.nan
+
+
+class Trainer:
+    """Trains one fleet in one run folder.
+
+    A run is cut into parts, each ending in a validation. `run` yields after every part; it does not wait for the
+    device, so several trainers, each with a stream of its own, can share one GPU by taking turns.
+
+    `save` may be called between two parts, at any time; a run that goes on from there ends with the same numbers.
+    """
+
+    def __init__(self, config: TrainConfig, folder: RunFolder, device: torch.device) -> None:
+        self.config, self.folder, self.device = config, folder, device
+        protocol, settings = config.protocol, config.settings
+        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        models = [initialise(lambda: build_network(config.task, settings), seed) for seed in config.seeds]
+        self.network = models[0].to(device)
+        set_precision(config.precision, self.network)
+        if config.precision == "fp64":
+            models = [model.double() for model in models]
+        self.steps_per_part = max(1, protocol.validation_interval // settings.batch_size)
+        self.total_steps = math.ceil(protocol.examples / settings.batch_size)
+        self.total_parts = math.ceil(self.total_steps / self.steps_per_part)
+        with self._on_stream():
+            self.fleet = Fleet(models, device)
+            split = load_split(self.network, make_split(config.task, "train", protocol), device)
+            validation = load_split(self.network, make_split(config.task, "val", protocol), device)
+            compiled = should_compile(config.compile, device, self.total_steps)
+            self.engine = Engine(
+                self.network,
+                self.fleet,
+                split,
+                learning_rate=settings.learning_rate,
+                batch_size=settings.batch_size,
+                precision=config.precision,
+                compiled=compiled,
+            )
+            self.evaluator = Evaluator(self.network, validation, len(config.seeds), config.precision)
+            self.best = self.fleet.values.clone()
+            seeds = len(config.seeds)
+            self.best_scores = torch.full((seeds,), -1.0, dtype=torch.float64, device=device)
+            self.validation_scores = torch.full((self.total_parts, seeds), math.nan, dtype=torch.float64, device=device)
+            self.losses = torch.full((self.total_parts, seeds), math.nan, dtype=torch.float64, device=device)
+        self.part = 0
+        self.seconds_before = 0.0
+        self._examples_before = 0
+        self._validate_graph: Callable[[], None] | None = None
+        self._events: list[torch.cuda.Event] = []
+        self._started = time.monotonic()
+        self._resume()
+
+    @property
+    def examples(self) -> int:
+        """Examples that each seed has trained on."""
+        return min(self.part * self.steps_per_part, self.total_steps) * self.config.settings.batch_size
+
+    @property
+    def seconds(self) -> float:
+        """Time spent on this run, earlier sittings included."""
+        return self.seconds_before + time.monotonic() - self._started
+
+    def run(self) -> Iterator[None]:
+        """Train to the end of the protocol; yields after every part."""
+        self._started = time.monotonic()
+        while self.part < self.total_parts:
+            self._train_part()
+            yield
+        self._wait(0)
+
+    def progress(self) -> Progress:
+        """How far the run is. Waits for the device."""
+        self._wait(0)
+        last = max(0, self.part - 1)
+        elapsed = time.monotonic() - self._started
+        made = (self.examples - self._examples_before) * len(self.config.seeds)
+        return Progress(
+            examples=self.examples,
+            total_examples=self.total_steps * self.config.settings.batch_size,
+            losses=self.losses[last].tolist(),
+            validation=self.validation_scores[last].tolist(),
+            best=self.best_scores.tolist(),
+            finite=self.engine.finite.tolist(),
+            examples_per_second=made / elapsed if made else 0.0,
+        )
+
+    def save(self) -> None:
+        """Write a checkpoint and the metrics so far."""
+        self._wait(0)
+        progress = {"part": self.part, "seconds": self.seconds}
+        save_checkpoint(self.folder, self._state(), progress)
+        self.folder.write_metrics(self.metrics())
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """One row a validation."""
+        interval = self.steps_per_part * self.config.settings.batch_size
+        losses, scores = self.losses[: self.part].tolist(), self.validation_scores[: self.part].tolist()
+        return [
+            {
+                "examples": min((part + 1) * interval, self.total_steps * self.config.settings.batch_size),
+                "loss": [_number(value) for value in loss],
+                "validation": [_number(value) for value in score],
+            }
+            for part, (loss, score) in enumerate(zip(losses, scores, strict=True))
+        ]
+
+    def finish(self) -> dict[str, Any]:
+        """Test the best parameters of every seed, and write the result."""
+        self.save()
+        seconds = self.seconds
+        test = load_split(self.network, make_split(self.config.task, "test", self.config.protocol), self.device)
+        evaluator = Evaluator(self.network, test, len(self.config.seeds), self.config.precision)
+        scores = evaluator.scores(self.fleet.split(self.best)).tolist()
+        finite = self.engine.finite.tolist()
+        best = self.best_scores.tolist()
+        reached = [self._examples_of_best(seed, best[seed]) for seed in range(len(best))]
+        rows = zip(self.config.seeds, best, reached, scores, finite, strict=True)
+        result = {
+            "config": self.config.as_dict(),
+            "seeds": [
+                {
+                    "seed": seed,
+                    "validation": validation,
+                    "examples_of_best": examples,
+                    "test": score if is_finite else None,
+                    "failed": not is_finite,
+                }
+                for seed, validation, examples, score, is_finite in rows
+            ],
+            "parameters": sum(parameter.numel() for parameter in self.network.parameters()),
+            "seconds": seconds,
+            "seconds_of_test": self.seconds - seconds,
+            "recompute": self.engine.recompute,
+            **provenance(self.device),
+        }
+        write_json(self.folder.result, result)
+        return result
+
+    def _train_part(self) -> None:
+        protocol, settings = self.config.protocol, self.config.settings
+        steps = min(self.steps_per_part, self.total_steps - self.part * self.steps_per_part)
+        drawn = draw(
+            self.config.seeds,
+            self.part,
+            self.steps_per_part,
+            settings.batch_size,
+            len(self.engine.split),
+            self.engine.split.num_steps - 1,
+            protocol.teacher_forcing,
+        )
+        with self._on_stream():
+            self.engine.load(drawn)
+            for number in range(steps):
+                self.engine.step(number)
+            self.losses[self.part] = self.engine.losses / steps
+            self._validate()
+            self.validation_scores[self.part] = self._scores
+        self.part += 1
+        if self.stream is not None:
+            event = torch.cuda.Event()
+            event.record(self.stream)
+            self._events.append(event)
+            self._wait(PARTS_IN_FLIGHT)
+
+    def _validate(self) -> None:
+        if self.device.type != "cuda":
+            self._validate_now()
+            return
+        if self._validate_graph is None:
+            self._validate_graph = self._capture_validation()
+        self._validate_graph()
+
+    @torch.no_grad()
+    def _validate_now(self) -> None:
+        self._scores = self.evaluator.scores(self.fleet.parameters)
+        better = (self._scores > self.best_scores) & self.engine.finite
+        self.best_scores.copy_(torch.where(better, self._scores, self.best_scores))
+        keep_best(self.fleet, self.best, better)
+
+    def _capture_validation(self) -> Callable[[], None]:
+        kept = self.best.clone(), self.best_scores.clone()
+        self._validate_now()  # loads kernels
+        graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize(self.device)
+        self.best.copy_(kept[0])
+        self.best_scores.copy_(kept[1])
+        with torch.cuda.graph(graph, stream=self.stream, capture_error_mode="thread_local"):
+            self._validate_now()
+        return graph.replay
+
+    def _state(self) -> dict[str, Tensor]:
+        vectors = {"values": self.fleet.values, "first": self.fleet.first, "second": self.fleet.second, "best": self.best}
+        named = {
+            f"{kind}.{name}": block for kind, vector in vectors.items() for name, block in self.fleet.split(vector).items()
+        }
+        return {
+            **named,
+            "count": self.fleet.count,
+            "best_scores": self.best_scores,
+            "finite": self.engine.finite,
+            "losses": self.losses,
+            "validation_scores": self.validation_scores,
+        }
+
+    def _resume(self) -> None:
+        found = load_checkpoint(self.folder)
+        if found is None:
+            return
+        tensors, progress = found
+        with self._on_stream(), torch.no_grad():
+            for name, tensor in self._state().items():
+                tensor.copy_(tensors[name])
+        self.part, self.seconds_before = progress["part"], progress["seconds"]
+        self._examples_before = self.examples
+
+    def _examples_of_best(self, seed: int, best: float) -> int | None:
+        scores = self.validation_scores[: self.part, seed].tolist()
+        interval = self.steps_per_part * self.config.settings.batch_size
+        return (scores.index(best) + 1) * interval if best in scores else None
+
+    def _wait(self, in_flight: int) -> None:
+        """Wait until at most so many parts are under way on the device."""
+        while len(self._events) > in_flight:
+            self._events.pop(0).synchronize()
+
+    def _on_stream(self) -> AbstractContextManager[Any]:
+        return nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
+
+
+def _number(value: float) -> float | None:
+    """JSON has no NaN and no infinity."""
+    return value if math.isfinite(value) else None

@@ -1,9 +1,9 @@
 """Where a search stands: ranking, unexplored neighbours, stability and convergence."""
 
 from optuna.trial import TrialState
-from tests.tuning.studies import add_run, study_with
 
 from relational_transformer.tuning import analyse
+from tests.tuning.studies import add_run, study_with
 
 GRID = {"x": [0, 1, 2], "y": ["a", "b"]}
 AROUND = [((0, "a"), 1.0), ((2, "a"), 1.0), ((1, "b"), 1.0)]  # the three neighbours of (1, a)

@@ -2,9 +2,9 @@
 
 import pytest
 from optuna.trial import TrialState
-from tests.tuning.studies import add_run, study_with
 
 from relational_transformer.tuning.run_sets import RunSet, gather_run_sets, rank
+from tests.tuning.studies import add_run, study_with
 
 GRID = {"x": [0, 1, 2], "y": ["a", "b"]}
 

@@ -9,10 +9,10 @@ import optuna
 import pytest
 from optuna.testing.pytest_samplers import BasicSamplerTestCase, RelativeSamplerTestCase, SingleOnlySamplerTestCase
 from optuna.trial import TrialState
-from tests.tuning.studies import add_run, study_with
 
 from relational_transformer.tuning import GridDescentSampler, suggest
 from relational_transformer.tuning.run_sets import gather_run_sets, rank
+from tests.tuning.studies import add_run, study_with
 
 GRID_OF_OTHER_NAMES = {"learning_rate": [0.001, 0.01, 0.1], "layers": [1, 2]}
 GRID = {"x": [0, 1, 2, 3, 4], "y": ["a", "b", "c"]}

@@ -27,8 +27,9 @@ def open_storage(location: str) -> BaseStorage:
         return JournalStorage(JournalFileBackend(str(path)))
     try:
         return open_database(location)
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"{location} needs the database driver {error.name}: pip install it") from None
+    except ImportError as error:
+        driver = getattr(error.__cause__, "name", None) or "of that database"
+        raise ValueError(f"{location!r} needs the driver {driver}, which is not installed") from None
 
 
 def open_database(url: str) -> RDBStorage:

@@ -1,0 +1,37 @@
+"""Where studies live, and joining one that others have begun."""
+
+import pytest
+from optuna.storages import JournalStorage
+
+from relational_transformer.tuning import open_storage, open_study
+
+
+def test_a_path_is_a_journal_file_and_its_folder_is_made(tmp_path):
+    path = tmp_path / "new" / "folder" / "study.journal"
+    assert isinstance(open_storage(str(path)), JournalStorage)
+    assert path.exists()
+
+
+@pytest.mark.parametrize("name", ["study.journal", "sqlite:///{}/study.db"])
+def test_a_study_is_found_again_with_its_trials(tmp_path, name):
+    location = name.format(tmp_path) if "://" in name else str(tmp_path / name)
+    first = open_study(open_storage(location), "rt", {"tasks": ("bfs", "dfs")})
+    first.optimize(lambda trial: 3.0, n_trials=2)
+    again = open_study(open_storage(location), "rt", {"tasks": ["bfs", "dfs"]})
+    assert [trial.value for trial in again.trials] == [3.0, 3.0]
+
+
+def test_studies_maximise(tmp_path):
+    assert open_study(open_storage(str(tmp_path / "journal")), "rt").direction.name == "MAXIMIZE"
+
+
+def test_another_protocol_than_the_studys_own_is_refused(tmp_path):
+    storage = open_storage(str(tmp_path / "journal"))
+    open_study(storage, "rt", {"tasks": ["bfs"], "examples": 32000})
+    with pytest.raises(ValueError, match=r"the study 'rt' was begun with examples=32000 \(now 320\); give the new"):
+        open_study(storage, "rt", {"tasks": ["bfs"], "examples": 320})
+
+
+def test_an_unknown_database_driver_is_named_in_one_sentence():
+    with pytest.raises(ValueError, match="needs the driver MySQLdb, which is not installed"):
+        open_storage("mysql+mysqldb://host/name")

@@ -1,0 +1,47 @@
+"""A worker process for the concurrency tests. It is imported by fresh interpreters, so it holds no tests."""
+
+import optuna
+from optuna.storages import BaseStorage
+
+from relational_transformer.tuning import GridDescentSampler, open_storage, open_study, suggest
+from relational_transformer.tuning.worker import run_trial
+
+GRID = {"x": list(range(7)), "y": list(range(6)), "z": list(range(5))}
+STUDY = "shared"
+
+
+def value_of(worker: int, index: int) -> float:
+    """A score that tells who ran the trial and which of its trials it was."""
+    return 1000.0 * worker + index
+
+
+def join(storage: BaseStorage) -> optuna.Study:
+    return open_study(storage, STUDY, {"purpose": "test"}, GridDescentSampler(GRID))
+
+
+def run_trials(location: str, worker: int, count: int, together, resume) -> None:
+    """`count` trials; all workers open the storage together, and do the second half once `resume` is set."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    together.wait()
+    study = join(open_storage(location))
+    for index in range(count):
+        if index == count // 2:
+            resume.wait()
+        run_trial(study, lambda trial, index=index: suggest(trial, GRID) and value_of(worker, index))
+
+
+def run_until_killed(location: str, worker: int, count: int, together, stuck, number) -> None:
+    """`count` trials, then one that never ends: says its number and waits for the end."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    together.wait()
+    study = join(open_storage(location))
+    for index in range(count):
+        run_trial(study, lambda trial, index=index: suggest(trial, GRID) and value_of(worker, index))
+
+    def never_ends(trial):
+        suggest(trial, GRID)
+        number.value = trial.number
+        stuck.set()
+        together.wait()  # nobody comes
+
+    run_trial(study, never_ends, interval=0.05)

@@ -27,7 +27,7 @@ def load_vector(pointer, chunk: tl.constexpr, SIZE: tl.constexpr, CHUNK: tl.cons
 
 
 @triton.jit
-def normalise(tiles, eps, SIZE: tl.constexpr, CHUNK: tl.constexpr):
+def normalise(tiles, eps, dtype: tl.constexpr, SIZE: tl.constexpr, CHUNK: tl.constexpr):
     """(x - mean) / std along the channels of a chunked tile, and 1 / std [T, 1]; zero on padding channels."""
     mean = tl.sum(tiles[0], axis=1)
     for chunk in tl.static_range(1, len(tiles)):
@@ -43,52 +43,52 @@ def normalise(tiles, eps, SIZE: tl.constexpr, CHUNK: tl.constexpr):
     inverse = tl.rsqrt(variance / SIZE + eps)[:, None]
     normal = ()
     for chunk in tl.static_range(len(tiles)):
-        normal = normal + (centred[chunk] * inverse,)  # noqa: RUF005
+        normal = normal + ((centred[chunk] * inverse).to(dtype),)  # noqa: RUF005
     return normal, inverse
 
 
 @triton.jit
-def normalise_gradient(gradients, normal, inverse, weight, SIZE: tl.constexpr, CHUNK: tl.constexpr):
-    """Through a LayerNorm: with x^ its normal, dx = (w g - mean(w g) - x^ mean(w g x^)) / std."""
-    scaled = ()
+def normalise_gradient(scaled, normal, inverse, SIZE: tl.constexpr, CHUNK: tl.constexpr):
+    """Through a normalisation with x^ its result: dx = (s - mean(s) - x^ mean(s x^)) / std, s the gradient of x^."""
     mean = tl.zeros((normal[0].shape[0],), tl.float32)
     along = tl.zeros((normal[0].shape[0],), tl.float32)
     for chunk in tl.static_range(len(normal)):
-        tile = gradients[chunk] * load_vector(weight, chunk, SIZE, CHUNK)
-        mean += tl.sum(tile, axis=1)
-        along += tl.sum(tile * normal[chunk], axis=1)
-        scaled = scaled + (tile,)  # noqa: RUF005
+        mean += tl.sum(scaled[chunk], axis=1)
+        along += tl.sum(scaled[chunk] * normal[chunk].to(tl.float32), axis=1)
     mean = (mean / SIZE)[:, None]
     along = (along / SIZE)[:, None]
     result = ()
     for chunk in tl.static_range(len(normal)):
         channels = chunk * CHUNK + tl.arange(0, CHUNK)
-        tile = (scaled[chunk] - mean - normal[chunk] * along) * inverse
+        tile = (scaled[chunk] - mean - normal[chunk].to(tl.float32) * along) * inverse
         result = result + (tl.where((channels < SIZE)[None, :], tile, 0.0),)  # noqa: RUF005
     return result
 
 
 @triton.jit
-def affine(normal, weight, bias, SIZE: tl.constexpr, CHUNK: tl.constexpr):
-    """normal * weight + bias, chunk by chunk."""
-    result = ()
-    for chunk in tl.static_range(len(normal)):
-        scale = load_vector(weight, chunk, SIZE, CHUNK)
-        result = result + (normal[chunk] * scale + load_vector(bias, chunk, SIZE, CHUNK),)  # noqa: RUF005
-    return result
+def affine(normal, weight, bias, chunk: tl.constexpr, SIZE: tl.constexpr, CHUNK: tl.constexpr):
+    """One chunk of what a LayerNorm returns: normal * weight + bias."""
+    return normal[chunk].to(tl.float32) * load_vector(weight, chunk, SIZE, CHUNK) + load_vector(
+        bias, chunk, SIZE, CHUNK
+    )
 
 
 @triton.jit
-def expand(hidden, residual, weight, bias, HIDDEN: tl.constexpr, SIZE: tl.constexpr, CHUNK: tl.constexpr, PRECISION):
-    """hidden [T, hidden] weight^T + bias + residual, chunk by chunk; weight [SIZE, HIDDEN]."""
+def expand(
+    hidden,
+    start,
+    weight,
+    chunk: tl.constexpr,
+    HIDDEN: tl.constexpr,
+    SIZE: tl.constexpr,
+    CHUNK: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """One chunk of start + hidden [T, hidden] weight^T; weight [SIZE, HIDDEN]."""
     units = tl.arange(0, hidden.shape[1])
-    result = ()
-    for chunk in tl.static_range(len(residual)):
-        channels = chunk * CHUNK + tl.arange(0, CHUNK)
-        tile = load_matrix(weight, channels, channels < SIZE, units, units < HIDDEN, HIDDEN).to(hidden.dtype)
-        start = residual[chunk].to(tl.float32) + load_vector(bias, chunk, SIZE, CHUNK)
-        result = result + (tl.dot(hidden, tl.trans(tile), start, input_precision=PRECISION),)  # noqa: RUF005
-    return result
+    channels = chunk * CHUNK + tl.arange(0, CHUNK)
+    tile = load_matrix(weight, channels, channels < SIZE, units, units < HIDDEN, HIDDEN).to(hidden.dtype)
+    return tl.dot(hidden, tl.trans(tile), start, input_precision=PRECISION)
 
 
 @triton.jit
@@ -129,24 +129,59 @@ def message_hidden(
 
 
 @triton.jit
-def feed_forward_hidden(
-    middle,
-    weight,
-    bias,
-    dtype: tl.constexpr,
+def first_normal(
+    own,
+    message,
+    out_weight,
+    out_bias,
+    eps,
+    HIDDEN: tl.constexpr,
+    SIZE: tl.constexpr,
+    CHUNK: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """z = W_5 m + b_5 + e, normalised, and 1 / std."""
+    tiles = ()
+    for chunk in tl.static_range(len(own)):
+        start = own[chunk].to(tl.float32) + load_vector(out_bias, chunk, SIZE, CHUNK)
+        tiles = tiles + (expand(message, start, out_weight, chunk, HIDDEN, SIZE, CHUNK, PRECISION),)  # noqa: RUF005
+    return normalise(tiles, eps, own[0].dtype, SIZE, CHUNK)
+
+
+@triton.jit
+def feed_forward(
+    normal,
+    norm_weight,
+    norm_bias,
+    in_weight,
+    in_bias,
+    out_weight,
+    out_bias,
+    eps,
     HIDDEN: tl.constexpr,
     HIDDEN_PAD: tl.constexpr,
     SIZE: tl.constexpr,
     CHUNK: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """relu(W_6 u_ij + b_6) [T, HIDDEN_PAD]; weight [HIDDEN, SIZE]."""
+    """relu(W_6 u + b_6) [T, HIDDEN_PAD] with u = normal * weight + bias; W_7 of it + b_7 + u, normalised; 1 / std."""
+    dtype: tl.constexpr = normal[0].dtype
     units = tl.arange(0, HIDDEN_PAD)
     unit_valid = units < HIDDEN
-    start = tl.load(bias + units, mask=unit_valid, other=0.0).to(tl.float32)[None, :]
-    hidden = tl.broadcast_to(start, (middle[0].shape[0], HIDDEN_PAD))
-    for chunk in tl.static_range(len(middle)):
+    start = tl.load(in_bias + units, mask=unit_valid, other=0.0).to(tl.float32)[None, :]
+    hidden = tl.broadcast_to(start, (normal[0].shape[0], HIDDEN_PAD))
+    for chunk in tl.static_range(len(normal)):
         channels = chunk * CHUNK + tl.arange(0, CHUNK)
-        tile = load_matrix(weight, units, unit_valid, channels, channels < SIZE, SIZE).to(dtype)
-        hidden = tl.dot(middle[chunk].to(dtype), tl.trans(tile), hidden, input_precision=PRECISION)
-    return tl.maximum(hidden, 0.0)
+        tile = load_matrix(in_weight, units, unit_valid, channels, channels < SIZE, SIZE).to(dtype)
+        middle = affine(normal, norm_weight, norm_bias, chunk, SIZE, CHUNK).to(dtype)
+        hidden = tl.dot(middle, tl.trans(tile), hidden, input_precision=PRECISION)
+    hidden = tl.maximum(hidden, 0.0)
+    tiles = ()
+    for chunk in tl.static_range(len(normal)):
+        middle = affine(normal, norm_weight, norm_bias, chunk, SIZE, CHUNK)
+        middle += load_vector(out_bias, chunk, SIZE, CHUNK)
+        tiles = tiles + (  # noqa: RUF005
+            expand(hidden.to(dtype), middle, out_weight, chunk, HIDDEN, SIZE, CHUNK, PRECISION),
+        )
+    last, inverse = normalise(tiles, eps, dtype, SIZE, CHUNK)
+    return hidden, last, inverse

@@ -17,14 +17,14 @@ from relational_transformer.nn.kernels.edge_parameters import PackedGradients
 from relational_transformer.nn.kernels.edge_tiles import (
     affine,
     edge_ends,
-    expand,
-    feed_forward_hidden,
+    feed_forward,
+    first_normal,
+    load_vector,
     message_hidden,
-    normalise,
     normalise_gradient,
 )
 from relational_transformer.nn.kernels.edge_update_forward import EdgeSizes, edge_sizes
-from relational_transformer.nn.kernels.tiles import cast_chunks, load_chunks, load_matrix
+from relational_transformer.nn.kernels.tiles import load_matrix
 
 FEED_NORM_BIAS = tl.constexpr(edge_parameters.FEED_NORM_BIAS)
 FEED_NORM_WEIGHT = tl.constexpr(edge_parameters.FEED_NORM_WEIGHT)
@@ -37,40 +37,17 @@ PROGRAMS = 2 * 132
 
 
 @triton.jit
-def add_outer(sums, tiles, columns, dtype: tl.constexpr, PRECISION: tl.constexpr):
-    """sums [CHUNK, C] + tiles^T [CHUNK, T] columns [T, C], chunk by chunk."""
-    result = ()
-    for chunk in tl.static_range(len(tiles)):
-        left = tl.trans(tiles[chunk].to(dtype))
-        result = result + (tl.dot(left, columns, sums[chunk], input_precision=PRECISION),)  # noqa: RUF005
-    return result
+def add_sum(sums, tile, column: tl.constexpr, PRECISION: tl.constexpr):
+    """Add the sum over edges of a tile [T, CHUNK] to one column of sums [CHUNK, VECTORS]: a product with ones."""
+    ones = tl.zeros((tile.shape[0], VECTORS), tl.float32) + (tl.arange(0, VECTORS) == column).to(tl.float32)[None, :]
+    return tl.dot(tl.trans(tile), ones.to(tile.dtype), sums, input_precision=PRECISION)
 
 
 @triton.jit
-def add_sum(sums, tiles, column: tl.constexpr, valid, dtype: tl.constexpr, PRECISION: tl.constexpr):
-    """Add the sum over edges of tiles [T, CHUNK] to one column of sums [CHUNK, VECTORS]: a product with ones."""
-    ones = (tl.arange(0, VECTORS)[None, :] == column) & valid[:, None]
-    return add_outer(sums, tiles, ones.to(tl.float32).to(dtype), dtype, PRECISION)
-
-
-@triton.jit
-def multiply(left, right):
-    result = ()
-    for chunk in tl.static_range(len(left)):
-        result = result + (left[chunk] * right[chunk],)  # noqa: RUF005
-    return result
-
-
-@triton.jit
-def contract(tiles, weight, like, HIDDEN: tl.constexpr, SIZE: tl.constexpr, CHUNK: tl.constexpr, PRECISION):
-    """tiles [T, SIZE] weight [SIZE, HIDDEN] -> [T, HIDDEN_PAD], padded like `like`."""
-    units = tl.arange(0, like.shape[1])
-    result = tl.zeros(like.shape, tl.float32)
-    for chunk in tl.static_range(len(tiles)):
-        channels = chunk * CHUNK + tl.arange(0, CHUNK)
-        tile = load_matrix(weight, channels, channels < SIZE, units, units < HIDDEN, HIDDEN).to(like.dtype)
-        result = tl.dot(tiles[chunk].to(like.dtype), tile, result, input_precision=PRECISION)
-    return result
+def add_norm_sums(sums, g, normal, column: tl.constexpr, PRECISION: tl.constexpr):
+    """A LayerNorm's own gradients: the sum of g for its bias in `column`, that of g * normal for its weight next."""
+    sums = add_sum(sums, g.to(normal.dtype), column, PRECISION)
+    return add_sum(sums, (g * normal.to(tl.float32)).to(normal.dtype), column + 1, PRECISION)
 
 
 @triton.jit
@@ -112,6 +89,7 @@ def edge_update_backward_kernel(
     feed_norm_bias,  # [S, E]
     middle_gradient,  # dz [S, R, E]
     message_gradient,  # dm [S, R, M]
+    messages,  # m [S, R, M]
     parts,  # [S, P, E + 1, COLUMNS]
     edge_weight_seed_stride,
     edge_weight_stride,
@@ -138,6 +116,7 @@ def edge_update_backward_kernel(
     edges += seed * rows * SIZE
     middle_gradient += seed * rows * SIZE
     message_gradient += seed * rows * MESSAGE
+    messages += seed * rows * MESSAGE
     receivers += seed * (rows // nodes) * MESSAGE
     senders += seed * (rows // nodes) * MESSAGE
     edge_weight += seed * edge_weight_seed_stride
@@ -156,12 +135,11 @@ def edge_update_backward_kernel(
 
     units = tl.arange(0, MESSAGE_PAD)
     feed_units = tl.arange(0, FEED_PAD)
-    out_sums = zero_sums(CHUNKS, CHUNK, MESSAGE_PAD)
     feed_in_sums = zero_sums(CHUNKS, CHUNK, FEED_PAD)
     feed_out_sums = zero_sums(CHUNKS, CHUNK, FEED_PAD)
     vector_sums = zero_sums(CHUNKS, CHUNK, VECTORS)
     feed_in_bias_sum = tl.zeros((FEED_PAD,), tl.float32)
-    for start in range(tl.program_id(0) * TILE, rows, tl.num_programs(0) * TILE):
+    for start in tl.range(tl.program_id(0) * TILE, rows, tl.num_programs(0) * TILE, disable_licm=True):
         row = tl.arange(0, TILE).to(tl.int64) + start
         valid = row < rows
         own, message = message_hidden(
@@ -183,62 +161,98 @@ def edge_update_backward_kernel(
             PRECISION,
         )
         message_low = message.to(dtype)
-        first = expand(message_low, own, out_weight, out_bias, MESSAGE, SIZE, CHUNK, PRECISION)
-        normal, inverse = normalise(first, eps, SIZE, CHUNK)
-        middle = affine(normal, norm_weight, norm_bias, SIZE, CHUNK)
-        feed = feed_forward_hidden(
-            middle, feed_in_weight, feed_in_bias, dtype, FEED, FEED_PAD, SIZE, CHUNK, PRECISION
+        normal, inverse = first_normal(own, message_low, out_weight, out_bias, eps, MESSAGE, SIZE, CHUNK, PRECISION)
+        feed, last, last_inverse = feed_forward(
+            normal,
+            norm_weight,
+            norm_bias,
+            feed_in_weight,
+            feed_in_bias,
+            feed_out_weight,
+            feed_out_bias,
+            eps,
+            FEED,
+            FEED_PAD,
+            SIZE,
+            CHUNK,
+            PRECISION,
         )
-        feed_low = feed.to(dtype)
-        last = expand(feed_low, middle, feed_out_weight, feed_out_bias, FEED, SIZE, CHUNK, PRECISION)
-        last_normal, last_inverse = normalise(last, eps, SIZE, CHUNK)
 
         # Rows past the end read a zero gradient, and so add nothing to any sum.
-        g = cast_chunks(load_chunks(gradient, row, valid, SIZE, CHUNK, CHUNKS), tl.float32)
-        vector_sums = add_sum(vector_sums, g, FEED_NORM_BIAS, valid, dtype, PRECISION)
-        vector_sums = add_sum(vector_sums, multiply(g, last_normal), FEED_NORM_WEIGHT, valid, dtype, PRECISION)
-        g = normalise_gradient(g, last_normal, last_inverse, feed_norm_weight, SIZE, CHUNK)
-        vector_sums = add_sum(vector_sums, g, FEED_OUT_BIAS, valid, dtype, PRECISION)
-        feed_out_sums = add_outer(feed_out_sums, g, feed_low, dtype, PRECISION)
-        feed_gradient = contract(g, feed_out_weight, feed_low, FEED, SIZE, CHUNK, PRECISION)
+        scaled = ()
+        sums = ()
+        for chunk in tl.static_range(CHUNKS):
+            channels = chunk * CHUNK + tl.arange(0, CHUNK)
+            g = load_matrix(gradient, row, valid, channels, channels < SIZE, SIZE).to(tl.float32)
+            sums = sums + (add_norm_sums(vector_sums[chunk], g, last[chunk], FEED_NORM_BIAS, PRECISION),)  # noqa: RUF005
+            scaled = scaled + (g * load_vector(feed_norm_weight, chunk, SIZE, CHUNK),)  # noqa: RUF005
+        vector_sums = sums
+        last_gradient = normalise_gradient(scaled, last, last_inverse, SIZE, CHUNK)
+
+        feed_low = feed.to(dtype)
+        feed_gradient = tl.zeros((TILE, FEED_PAD), tl.float32)
+        sums = ()
+        vectors = ()
+        for chunk in tl.static_range(CHUNKS):
+            channels = chunk * CHUNK + tl.arange(0, CHUNK)
+            g = last_gradient[chunk].to(dtype)
+            tile = load_matrix(feed_out_weight, channels, channels < SIZE, feed_units, feed_units < FEED, FEED)
+            feed_gradient = tl.dot(g, tile.to(dtype), feed_gradient, input_precision=PRECISION)
+            sums = sums + (tl.dot(tl.trans(g), feed_low, feed_out_sums[chunk], input_precision=PRECISION),)  # noqa: RUF005
+            vectors = vectors + (add_sum(vector_sums[chunk], g, FEED_OUT_BIAS, PRECISION),)  # noqa: RUF005
+        feed_out_sums = sums
+        vector_sums = vectors
         feed_gradient = tl.where(feed > 0.0, feed_gradient, 0.0)
         feed_in_bias_sum += tl.sum(feed_gradient, axis=0)
         feed_gradient = feed_gradient.to(dtype)
-        middle = affine(normal, norm_weight, norm_bias, SIZE, CHUNK)
-        feed_in_sums = add_outer(feed_in_sums, middle, feed_gradient, dtype, PRECISION)
-        through_feed = ()
-        for chunk in tl.static_range(CHUNKS):
-            channels = chunk * CHUNK + tl.arange(0, CHUNK)
-            tile = load_matrix(feed_in_weight, feed_units, feed_units < FEED, channels, channels < SIZE, SIZE)
-            product = tl.dot(feed_gradient, tile.to(dtype), g[chunk], input_precision=PRECISION)
-            through_feed = through_feed + (product,)  # noqa: RUF005
-        g = through_feed
-        vector_sums = add_sum(vector_sums, g, NORM_BIAS, valid, dtype, PRECISION)
-        vector_sums = add_sum(vector_sums, multiply(g, normal), NORM_WEIGHT, valid, dtype, PRECISION)
-        g = normalise_gradient(g, normal, inverse, norm_weight, SIZE, CHUNK)
-        vector_sums = add_sum(vector_sums, g, OUT_BIAS, valid, dtype, PRECISION)
-        out_sums = add_outer(out_sums, g, message_low, dtype, PRECISION)
-        hidden = contract(g, out_weight, message_low, MESSAGE, SIZE, CHUNK, PRECISION)
-        hidden = tl.where(message > 0.0, hidden, 0.0)
-        where = row[:, None] * MESSAGE + units[None, :]
-        tl.store(message_gradient + where, hidden.to(dtype), mask=valid[:, None] & (units < MESSAGE)[None, :])
-        for chunk in tl.static_range(CHUNKS):
-            channels = chunk * CHUNK + tl.arange(0, CHUNK)
-            where = row[:, None] * SIZE + channels[None, :]
-            inside = valid[:, None] & (channels < SIZE)[None, :]
-            tl.store(middle_gradient + where, g[chunk].to(dtype), mask=inside)
 
-    store_sums(parts, out_sums, 2 * MESSAGE_PAD, COLUMNS, SIZE)
+        scaled = ()
+        sums = ()
+        vectors = ()
+        for chunk in tl.static_range(CHUNKS):
+            channels = chunk * CHUNK + tl.arange(0, CHUNK)
+            middle = affine(normal, norm_weight, norm_bias, chunk, SIZE, CHUNK).to(dtype)
+            sums = sums + (  # noqa: RUF005
+                tl.dot(tl.trans(middle), feed_gradient, feed_in_sums[chunk], input_precision=PRECISION),
+            )
+            tile = load_matrix(feed_in_weight, feed_units, feed_units < FEED, channels, channels < SIZE, SIZE)
+            g = tl.dot(feed_gradient, tile.to(dtype), last_gradient[chunk], input_precision=PRECISION)
+            vectors = vectors + (add_norm_sums(vector_sums[chunk], g, normal[chunk], NORM_BIAS, PRECISION),)  # noqa: RUF005
+            scaled = scaled + (g * load_vector(norm_weight, chunk, SIZE, CHUNK),)  # noqa: RUF005
+        feed_in_sums = sums
+        vector_sums = vectors
+        first_gradient = normalise_gradient(scaled, normal, inverse, SIZE, CHUNK)
+
+        hidden = tl.zeros((TILE, MESSAGE_PAD), tl.float32)
+        vectors = ()
+        for chunk in tl.static_range(CHUNKS):
+            channels = chunk * CHUNK + tl.arange(0, CHUNK)
+            g = first_gradient[chunk].to(dtype)
+            where = row[:, None] * SIZE + channels[None, :]
+            tl.store(middle_gradient + where, g, mask=valid[:, None] & (channels < SIZE)[None, :])
+            tile = load_matrix(out_weight, channels, channels < SIZE, units, units < MESSAGE, MESSAGE)
+            hidden = tl.dot(g, tile.to(dtype), hidden, input_precision=PRECISION)
+            vectors = vectors + (add_sum(vector_sums[chunk], g, OUT_BIAS, PRECISION),)  # noqa: RUF005
+        vector_sums = vectors
+        hidden = tl.where(message > 0.0, hidden, 0.0).to(dtype)
+        where = row[:, None] * MESSAGE + units[None, :]
+        inside = valid[:, None] & (units < MESSAGE)[None, :]
+        tl.store(message_gradient + where, hidden, mask=inside)
+        tl.store(messages + where, message_low, mask=inside)
+
     store_sums(parts, feed_in_sums, 3 * MESSAGE_PAD, COLUMNS, SIZE)
     store_sums(parts, feed_out_sums, 3 * MESSAGE_PAD + FEED_PAD, COLUMNS, SIZE)
     store_sums(parts, vector_sums, 3 * MESSAGE_PAD + 2 * FEED_PAD, COLUMNS, SIZE)
     tl.store(parts + SIZE * COLUMNS + feed_units, feed_in_bias_sum)
+    for start in tl.static_range(FEED_PAD, COLUMNS, VECTORS):
+        tl.store(parts + SIZE * COLUMNS + start + tl.arange(0, VECTORS), tl.zeros((VECTORS,), tl.float32))
 
 
 @triton.jit
 def edge_update_reverse_kernel(
     middle_gradient,  # dz [S, R, E]
     message_gradient,  # dm [S, R, M]
+    messages,  # m [S, R, M]
     edges,  # [S, R, E]
     edge_weight,  # [S, M, E] by strides
     reverse_weight,  # [S, M, E] by strides
@@ -268,6 +282,7 @@ def edge_update_reverse_kernel(
     middle_gradient += seed * rows * SIZE
     edge_gradient += seed * rows * SIZE
     message_gradient += seed * rows * MESSAGE
+    messages += seed * rows * MESSAGE
     edge_weight += seed * edge_weight_seed_stride
     reverse_weight += seed * reverse_weight_seed_stride
     parts += (seed * tl.num_programs(0) + tl.program_id(0)) * (SIZE + 1) * COLUMNS
@@ -276,28 +291,40 @@ def edge_update_reverse_kernel(
     unit_valid = units < MESSAGE
     edge_sums = zero_sums(CHUNKS, CHUNK, MESSAGE_PAD)
     reverse_sums = zero_sums(CHUNKS, CHUNK, MESSAGE_PAD)
-    for start in range(tl.program_id(0) * TILE, rows, tl.num_programs(0) * TILE):
+    out_sums = zero_sums(CHUNKS, CHUNK, MESSAGE_PAD)
+    for start in tl.range(tl.program_id(0) * TILE, rows, tl.num_programs(0) * TILE, disable_licm=True):
         row = tl.arange(0, TILE).to(tl.int64) + start
         valid = row < rows
         _, _, reverse = edge_ends(row, nodes)
         own_gradient = load_matrix(message_gradient, row, valid, units, unit_valid, MESSAGE)
         other_gradient = load_matrix(message_gradient, reverse, valid, units, unit_valid, MESSAGE)
-        own = load_chunks(edges, row, valid, SIZE, CHUNK, CHUNKS)
-        edge_sums = add_outer(edge_sums, own, own_gradient, dtype, PRECISION)
-        reverse_sums = add_outer(reverse_sums, own, other_gradient, dtype, PRECISION)
+        message = load_matrix(messages, row, valid, units, unit_valid, MESSAGE)
+        new_edge_sums = ()
+        new_reverse_sums = ()
+        new_out_sums = ()
         for chunk in tl.static_range(CHUNKS):
             channels = chunk * CHUNK + tl.arange(0, CHUNK)
             channel_valid = channels < SIZE
-            where = row[:, None] * SIZE + channels[None, :]
-            inside = valid[:, None] & channel_valid[None, :]
-            g = tl.load(middle_gradient + where, mask=inside, other=0.0).to(tl.float32)
+            own = tl.trans(load_matrix(edges, row, valid, channels, channel_valid, SIZE))
+            update = tl.dot(own, own_gradient, edge_sums[chunk], input_precision=PRECISION)
+            new_edge_sums = new_edge_sums + (update,)  # noqa: RUF005
+            update = tl.dot(own, other_gradient, reverse_sums[chunk], input_precision=PRECISION)
+            new_reverse_sums = new_reverse_sums + (update,)  # noqa: RUF005
+            g = load_matrix(middle_gradient, row, valid, channels, channel_valid, SIZE)
+            update = tl.dot(tl.trans(g), message, out_sums[chunk], input_precision=PRECISION)
+            new_out_sums = new_out_sums + (update,)  # noqa: RUF005
             tile = load_matrix(edge_weight, units, unit_valid, channels, channel_valid, edge_weight_stride)
-            g = tl.dot(own_gradient, tile.to(dtype), g, input_precision=PRECISION)
+            g = tl.dot(own_gradient, tile.to(dtype), g.to(tl.float32), input_precision=PRECISION)
             tile = load_matrix(reverse_weight, units, unit_valid, channels, channel_valid, reverse_weight_stride)
             g = tl.dot(other_gradient, tile.to(dtype), g, input_precision=PRECISION)
-            tl.store(edge_gradient + where, g.to(dtype), mask=inside)
+            where = row[:, None] * SIZE + channels[None, :]
+            tl.store(edge_gradient + where, g.to(dtype), mask=valid[:, None] & channel_valid[None, :])
+        edge_sums = new_edge_sums
+        reverse_sums = new_reverse_sums
+        out_sums = new_out_sums
     store_sums(parts, edge_sums, 0, COLUMNS, SIZE)
     store_sums(parts, reverse_sums, MESSAGE_PAD, COLUMNS, SIZE)
+    store_sums(parts, out_sums, 2 * MESSAGE_PAD, COLUMNS, SIZE)
 
 
 def edge_update_backward(
@@ -314,6 +341,7 @@ def edge_update_backward(
     middle_gradient = torch.empty_like(edges)
     edge_gradient = torch.empty_like(edges)
     message_gradient = edges.new_empty(seeds, graphs, nodes, nodes, sizes.message_size)
+    messages = torch.empty_like(message_gradient)
     parts = edges.new_empty(seeds, programs, edge_size + 1, columns, dtype=torch.float32)
     strides = (*parameters[0].stride()[:2], *parameters[1].stride()[:2])
     edge_update_backward_kernel[(programs, seeds)](
@@ -324,6 +352,7 @@ def edge_update_backward(
         *parameters,
         middle_gradient,
         message_gradient,
+        messages,
         parts,
         *strides,
         sizes.rows,
@@ -335,6 +364,7 @@ def edge_update_backward(
     edge_update_reverse_kernel[(programs, seeds)](
         middle_gradient,
         message_gradient,
+        messages,
         edges,
         *parameters[:2],
         edge_gradient,

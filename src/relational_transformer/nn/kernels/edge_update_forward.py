@@ -8,13 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from relational_transformer.nn.kernels.edge_parameters import padded
-from relational_transformer.nn.kernels.edge_tiles import (
-    affine,
-    expand,
-    feed_forward_hidden,
-    message_hidden,
-    normalise,
-)
+from relational_transformer.nn.kernels.edge_tiles import affine, feed_forward, first_normal, message_hidden
 from relational_transformer.nn.kernels.tiles import chunk_width, dot_precision
 
 
@@ -99,7 +93,7 @@ def edge_update_forward_kernel(
     feed_out_bias += seed * SIZE
     feed_norm_weight += seed * SIZE
     feed_norm_bias += seed * SIZE
-    for start in range(tl.program_id(0) * TILE, rows, tl.num_programs(0) * TILE):
+    for start in tl.range(tl.program_id(0) * TILE, rows, tl.num_programs(0) * TILE, disable_licm=True):
         row = tl.arange(0, TILE).to(tl.int64) + start
         valid = row < rows
         own, message = message_hidden(
@@ -120,19 +114,29 @@ def edge_update_forward_kernel(
             CHUNKS,
             PRECISION,
         )
-        middle = expand(message.to(dtype), own, out_weight, out_bias, MESSAGE, SIZE, CHUNK, PRECISION)
-        normal, _ = normalise(middle, eps, SIZE, CHUNK)
-        middle = affine(normal, norm_weight, norm_bias, SIZE, CHUNK)
-        feed = feed_forward_hidden(
-            middle, feed_in_weight, feed_in_bias, dtype, FEED, FEED_PAD, SIZE, CHUNK, PRECISION
+        normal, _ = first_normal(
+            own, message.to(dtype), out_weight, out_bias, eps, MESSAGE, SIZE, CHUNK, PRECISION
         )
-        last = expand(feed.to(dtype), middle, feed_out_weight, feed_out_bias, FEED, SIZE, CHUNK, PRECISION)
-        normal, _ = normalise(last, eps, SIZE, CHUNK)
-        last = affine(normal, feed_norm_weight, feed_norm_bias, SIZE, CHUNK)
+        _, last, _ = feed_forward(
+            normal,
+            norm_weight,
+            norm_bias,
+            feed_in_weight,
+            feed_in_bias,
+            feed_out_weight,
+            feed_out_bias,
+            eps,
+            FEED,
+            FEED_PAD,
+            SIZE,
+            CHUNK,
+            PRECISION,
+        )
         for chunk in tl.static_range(CHUNKS):
             channels = chunk * CHUNK + tl.arange(0, CHUNK)
             where = row[:, None] * SIZE + channels[None, :]
-            tl.store(output + where, last[chunk].to(dtype), mask=valid[:, None] & (channels < SIZE)[None, :])
+            new = affine(last, feed_norm_weight, feed_norm_bias, chunk, SIZE, CHUNK)
+            tl.store(output + where, new.to(dtype), mask=valid[:, None] & (channels < SIZE)[None, :])
 
 
 def edge_sizes(edges: Tensor, receivers: Tensor, feed_in_bias: Tensor) -> EdgeSizes:

@@ -1,0 +1,120 @@
+"""Fused relational attention against float64, small enough for Triton's interpreter."""
+
+import pytest
+import torch
+
+from relational_transformer.nn import kernels
+from relational_transformer.nn.kernels.attention import attention_backward_operator, attention_operator
+from tests.nn.kernels.cases import (
+    DEVICE,
+    AttentionCase,
+    assert_at_most_twice_the_plain_error,
+    output_and_gradients,
+)
+
+CASES = [
+    AttentionCase(queries=1, keys=1, heads=2, head_size=28, edge_size=20),
+    AttentionCase(queries=3, keys=3, heads=1, head_size=8, edge_size=16),
+    AttentionCase(queries=5, keys=17, heads=3, head_size=8, edge_size=72, masked=True),
+    AttentionCase(queries=17, keys=5, heads=5, head_size=16, edge_size=80, masked=True),
+    AttentionCase(queries=4, keys=4, heads=2, head_size=64, edge_size=32),
+    AttentionCase(queries=6, keys=6, heads=4, head_size=16, edge_size=64, seeds=3, graphs=2, masked=True),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_float32_is_as_exact_as_the_plain_path(case: AttentionCase):
+    assert_at_most_twice_the_plain_error(case, torch.float32)
+
+
+@pytest.mark.parametrize("case", CASES[2:4], ids=str)
+def test_half_precision_is_as_exact_as_the_plain_path(case: AttentionCase):
+    assert_at_most_twice_the_plain_error(case, torch.float16)
+
+
+def test_a_row_that_attends_to_nobody_gives_zeros_and_no_gradient():
+    case = AttentionCase(queries=3, keys=3, heads=2, head_size=8, edge_size=16)
+    query, key, value, edges, weight = (tensor[0] for tensor in case.inputs(torch.float32))
+    mask = torch.ones(3, 3, dtype=torch.bool, device=DEVICE)
+    mask[1] = False
+
+    def attend(query, key, value, edges, weight):
+        return kernels.relational_attention(query, key, value, edges, weight, num_heads=2, attention_mask=mask)
+
+    gradient = torch.randn(1, 3, 16, device=DEVICE)
+    messages, query_gradient, _, _, edge_gradient, _ = output_and_gradients(
+        attend, (query, key, value, edges, weight), gradient
+    )
+    assert (messages[0, 1] == 0).all()
+    assert (query_gradient[0, 1] == 0).all()
+    assert (edge_gradient[0, 1] == 0).all()
+    assert messages.isfinite().all()
+
+
+def test_reads_slices_of_packed_projections_in_place():
+    packed = torch.randn(2, 4, 3 * 32, device=DEVICE)
+    edges, weight = torch.randn(2, 4, 4, 16, device=DEVICE), torch.randn(96, 16, device=DEVICE)
+    sliced = kernels.relational_attention(*packed.chunk(3, dim=-1), edges, weight, num_heads=2)
+    copied = kernels.relational_attention(
+        *(part.contiguous() for part in packed.chunk(3, dim=-1)), edges, weight, num_heads=2
+    )
+    assert torch.equal(sliced, copied)
+
+
+def test_batch_axes_and_a_shared_mask_broadcast():
+    query, edges = torch.randn(2, 3, 4, 32, device=DEVICE), torch.randn(2, 3, 4, 4, 16, device=DEVICE)
+    weight = torch.randn(96, 16, device=DEVICE)
+    mask = torch.rand(4, 4, device=DEVICE) < 0.5
+    together = kernels.relational_attention(
+        query, query, query, edges, weight, num_heads=2, attention_mask=mask
+    )
+    alone = kernels.relational_attention(
+        query[1, 2], query[1, 2], query[1, 2], edges[1, 2], weight, num_heads=2, attention_mask=mask
+    )
+    assert together.shape == (2, 3, 4, 32)
+    torch.testing.assert_close(together[1, 2], alone)
+
+
+def test_the_backward_operator_gives_under_vmap_what_it_gives_alone():
+    case = AttentionCase(queries=3, keys=3, heads=2, head_size=8, edge_size=16, seeds=2)
+    inputs = [tensor.unsqueeze(1) for tensor in case.inputs(torch.float32)]  # one seed each of two models
+    outputs = [attention_operator(*(tensor[model] for tensor in inputs), None, 2, True) for model in range(2)]
+    saved = [torch.stack(parts) for parts in zip(*outputs, strict=True)]
+    gradient = torch.randn_like(saved[0])
+
+    def backward(gradient, query, key, value, edges, weight, messages, log_sum, context):
+        return attention_backward_operator(
+            gradient, query, key, value, edges, weight, None, messages, log_sum, context, 2
+        )
+
+    together = torch.vmap(backward)(gradient, *inputs, *saved)
+    for model in range(2):
+        alone = backward(gradient[model], *(tensor[model] for tensor in (*inputs, *saved)))
+        for mine, other in zip(together, alone, strict=True):
+            torch.testing.assert_close(mine[model], other)
+
+
+def test_runs_with_pairs_in_several_parts(monkeypatch):
+    from relational_transformer.nn.kernels import attention_backward
+
+    case = AttentionCase(queries=3, keys=3, heads=2, head_size=8, edge_size=16, graphs=3)
+    monkeypatch.setattr(attention_backward, "PAIR_BUFFER_BYTES", 1)
+    assert_at_most_twice_the_plain_error(case, torch.float32)
+
+
+def test_no_graphs_give_no_messages():
+    inputs = AttentionCase(queries=3, keys=3, heads=2, head_size=8, edge_size=16, graphs=0).inputs(torch.float32)
+    leaves = [tensor[0].requires_grad_() for tensor in inputs]
+    messages = kernels.relational_attention(*leaves, num_heads=2)
+    assert messages.shape == (0, 3, 16)
+    assert (torch.autograd.grad(messages.sum(), leaves)[-1] == 0).all()
+
+
+def test_operators_keep_the_rules_of_torch():
+    case = AttentionCase(queries=3, keys=2, heads=2, head_size=8, edge_size=16, seeds=2, masked=True)
+    inputs = [tensor.requires_grad_() for tensor in case.inputs(torch.float32)]
+    arguments = (*inputs, case.mask(), 2, True)
+    torch.library.opcheck(attention_operator, arguments)
+    outputs = [tensor.detach() for tensor in attention_operator(*arguments)]
+    backward = (torch.randn_like(outputs[0]), *(tensor.detach() for tensor in inputs), case.mask(), *outputs, 2)
+    torch.library.opcheck(attention_backward_operator, backward)

@@ -1,0 +1,72 @@
+"""The fused edge update against float64, small enough for Triton's interpreter."""
+
+import pytest
+import torch
+
+from relational_transformer.nn import kernels
+from relational_transformer.nn.kernels.edge_update import edge_update_backward_operator, edge_update_operator
+from tests.nn.kernels.cases import DEVICE, EdgeUpdateCase, assert_at_most_twice_the_plain_error
+
+CASES = [
+    EdgeUpdateCase(nodes=1, edge_size=20, message_size=16, feed_size=8, graphs=3),
+    EdgeUpdateCase(nodes=3, edge_size=80, message_size=5, feed_size=3),
+    EdgeUpdateCase(nodes=9, edge_size=16, message_size=32, feed_size=16),
+    EdgeUpdateCase(nodes=5, edge_size=72, message_size=16, feed_size=8, seeds=2, graphs=2),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_float32_is_as_exact_as_the_plain_path(case: EdgeUpdateCase):
+    assert_at_most_twice_the_plain_error(case, torch.float32)
+
+
+@pytest.mark.parametrize("case", CASES[1:2], ids=str)
+def test_half_precision_is_as_exact_as_the_plain_path(case: EdgeUpdateCase):
+    assert_at_most_twice_the_plain_error(case, torch.float16)
+
+
+def test_the_reverse_edge_and_the_two_ends_play_their_own_parts():
+    """One changed input moves exactly the edges that read it."""
+    case = EdgeUpdateCase(nodes=3, edge_size=16, message_size=16, feed_size=8)
+    inputs = [tensor[0] for tensor in case.inputs(torch.float32)]
+    inputs[4] += 1.0
+    before = kernels.edge_update(*inputs)[0]
+    pairs = {(i, j) for i in range(3) for j in range(3)}
+    expected = {0: {(0, 1), (1, 0)}, 1: {(0, j) for j in range(3)}, 2: {(i, 0) for i in range(3)}}
+    for argument, moved in expected.items():
+        changed = [tensor.clone() for tensor in inputs]
+        where = (0, 0, 1) if argument == 0 else (0, 0)
+        changed[argument][where] += 10 * torch.randn_like(changed[argument][where])
+        after = kernels.edge_update(*changed)[0]
+        assert {pair for pair in pairs if not torch.equal(before[pair], after[pair])} == moved
+
+
+def test_the_backward_operator_gives_under_vmap_what_it_gives_alone():
+    case = EdgeUpdateCase(nodes=2, edge_size=16, message_size=4, feed_size=4, seeds=2)
+    inputs = [tensor.unsqueeze(1) for tensor in case.inputs(torch.float32)]  # one seed each of two models
+    gradient = torch.randn_like(inputs[0])
+
+    def backward(*arguments):
+        return edge_update_backward_operator(*arguments, 1e-5)
+
+    together = torch.vmap(backward)(gradient, *inputs)
+    for model in range(2):
+        for mine, other in zip(together, backward(*(t[model] for t in (gradient, *inputs))), strict=True):
+            torch.testing.assert_close(mine[model], other)
+
+
+def test_reads_slices_of_a_wider_weight_in_place():
+    inputs = [t[0] for t in EdgeUpdateCase(nodes=2, edge_size=16, message_size=16, feed_size=8).inputs(torch.float32)]
+    wide = torch.randn(16, 40, device=DEVICE)
+    own, reverse = wide[:, :16], wide[:, 20:36]
+    sliced = kernels.edge_update(*inputs[:3], own, reverse, *inputs[5:])
+    copied = kernels.edge_update(*inputs[:3], own.contiguous(), reverse.contiguous(), *inputs[5:])
+    assert torch.equal(sliced, copied)
+
+
+def test_operators_keep_the_rules_of_torch():
+    case = EdgeUpdateCase(nodes=2, edge_size=16, message_size=4, feed_size=4, seeds=2)
+    inputs = [tensor.requires_grad_() for tensor in case.inputs(torch.float32)]
+    torch.library.opcheck(edge_update_operator, (*inputs, 1e-5))
+    backward = (torch.randn_like(inputs[0]), *(tensor.detach() for tensor in inputs), 1e-5)
+    torch.library.opcheck(edge_update_backward_operator, backward)

@@ -33,9 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     try:
         run_command(name, rest)
-    except KeyboardInterrupt:
-        return _say("stopped", INTERRUPTED)
-    except (ValueError, FileNotFoundError, ModuleNotFoundError) as error:
+    except KeyboardInterrupt as stop:
+        return _say(str(stop) or "stopped", INTERRUPTED)
+    except (ValueError, OSError, ModuleNotFoundError) as error:
         explanation = explain(error)
         if explanation is None or os.environ.get(TRACEBACK_VARIABLE):
             raise

@@ -60,6 +60,10 @@ class RunFolder:
         """The result, if the run has ended."""
         return json.loads(self.result.read_text()) if self.result.is_file() else None
 
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """The rows of `metrics.jsonl`."""
+        return [json.loads(line) for line in self.metrics.read_text().splitlines()]
+
     def write_metrics(self, rows: list[dict[str, Any]]) -> None:
         write_json_lines(self.metrics, rows)
 

@@ -99,7 +99,7 @@ class Trainer:
     @property
     def examples(self) -> int:
         """Examples that each seed has trained on."""
-        return min(self.part * self.steps_per_part, self.total_steps) * self.config.settings.batch_size
+        return self._examples_after(self.part)
 
     @property
     def seconds(self) -> float:
@@ -115,14 +115,17 @@ class Trainer:
         self._wait(0)
 
     def progress(self) -> Progress:
-        """How far the run is. Waits for the device."""
-        self._wait(0)
-        last = max(0, self.part - 1)
+        """How far the device is with the run; does not wait for what is under way."""
+        while self._events and self._events[0].query():
+            self._events.pop(0)
+        done = self.part - len(self._events)
+        examples = self._examples_after(done)
         elapsed = time.monotonic() - self._started
-        made = (self.examples - self._examples_before) * len(self.config.seeds)
+        made = (examples - self._examples_before) * len(self.config.seeds)
+        last = max(0, done - 1)
         return Progress(
-            examples=self.examples,
-            total_examples=self.total_steps * self.config.settings.batch_size,
+            examples=examples,
+            total_examples=self._examples_after(self.total_parts),
             losses=self.losses[last].tolist(),
             validation=self.validation_scores[last].tolist(),
             best=self.best_scores.tolist(),
@@ -139,11 +142,10 @@ class Trainer:
 
     def metrics(self) -> list[dict[str, Any]]:
         """One row a validation."""
-        interval = self.steps_per_part * self.config.settings.batch_size
         losses, scores = self.losses[: self.part].tolist(), self.validation_scores[: self.part].tolist()
         return [
             {
-                "examples": min((part + 1) * interval, self.total_steps * self.config.settings.batch_size),
+                "examples": self._examples_after(part + 1),
                 "loss": [_number(value) for value in loss],
                 "validation": [_number(value) for value in score],
             }
@@ -261,8 +263,10 @@ class Trainer:
 
     def _examples_of_best(self, seed: int, best: float) -> int | None:
         scores = self.validation_scores[: self.part, seed].tolist()
-        interval = self.steps_per_part * self.config.settings.batch_size
-        return (scores.index(best) + 1) * interval if best in scores else None
+        return self._examples_after(scores.index(best) + 1) if best in scores else None
+
+    def _examples_after(self, parts: int) -> int:
+        return min(parts * self.steps_per_part, self.total_steps) * self.config.settings.batch_size
 
     def _wait(self, in_flight: int) -> None:
         """Wait until at most so many parts are under way on the device."""

@@ -1,0 +1,47 @@
+"""`rt evaluate`: score a trained run again, on graphs of any size."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from relational_transformer.training import RunFolder
+from relational_transformer.training.trained import evaluate_run
+
+
+@dataclass(frozen=True)
+class EvaluateArguments:
+    """Score the best parameters of every seed of a run on its test set, or on graphs of another size."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """Folder of a run."""
+    nodes: int | None = None
+    """Nodes of the graphs; by default those of the run's protocol."""
+    examples: int | None = None
+    """Number of graphs (times the algorithm's multiplier); by default that of the run's protocol."""
+    data_seed: int | None = None
+    """Seed of the graphs; by default that of the canonical test set, 3."""
+    device: str = field(default_factory=lambda: "cuda" if torch.cuda.is_available() else "cpu")
+
+
+def run(arguments: EvaluateArguments) -> None:
+    folder = RunFolder(arguments.run)
+    changes = {
+        "test_nodes": arguments.nodes,
+        "evaluation_examples": arguments.examples,
+        "test_data_seed": arguments.data_seed,
+    }
+    given = {name: value for name, value in changes.items() if value is not None}
+    config, scores = evaluate_run(folder, torch.device(arguments.device), lambda protocol: replace(protocol, **given))
+    table = Table(title=f"{config.model} on {config.task}, {given.get('test_nodes', config.protocol.test_nodes)} nodes")
+    table.add_column("seed", justify="right")
+    table.add_column("score", justify="right")
+    for seed, score in zip(config.seeds, scores, strict=True):
+        table.add_row(str(seed), f"{100 * score:.2f}%")
+    if len(scores) > 1:
+        table.add_row("mean", f"{100 * sum(scores) / len(scores):.2f}%")
+    Console().print(table)

@@ -1,0 +1,118 @@
+"""`rt train`: train a fleet of seeds on a CLRS-30 task."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import torch
+import tyro
+
+from relational_transformer.clrs.sampling import check_name
+from relational_transformer.processors.settings import Settings, find_settings
+from relational_transformer.training import PROTOCOLS, Protocol, RunFolder, TrainConfig
+from relational_transformer.training.config import CompileMode
+from relational_transformer.training.curves import draw_curves
+from relational_transformer.training.precision import Precision
+from relational_transformer.training.session import train
+
+from .train_display import Display
+
+
+@dataclass(frozen=True)
+class TrainArguments:
+    """Train many seeds of a model on an algorithm at once, by the paper's protocol, and test the best of each.
+
+    The run is a folder. Killed at any moment, the same command goes on from the last checkpoint and ends with the same
+    numbers; a run that has ended is not run again.
+    """
+
+    task: Annotated[str, tyro.conf.Positional]
+    """An algorithm of CLRS-30, such as bellman_ford; `rt data` lists them."""
+    processor: str = "rt"
+    """A model: rt, mpnn, pgn, pgn_masked, deep_sets, gat, gatv2, transformer, rt_core, untuned_mpnn, ..."""
+    seeds: int = 1
+    """How many seeds are trained together."""
+    first_seed: int = 0
+    """The first of them; the others follow."""
+    out: Path | None = None
+    """Folder of the run; by default runs/TASK-PROCESSOR-PROTOCOL."""
+    protocol: Literal["paper", "quick"] = "paper"
+    """The paper's protocol, or a quick one for a laptop; the options below change single numbers of it."""
+    examples: int | None = None
+    """Examples that each seed trains on."""
+    train_examples: int | None = None
+    """Size of the training set."""
+    validation_interval: int | None = None
+    """A validation after so many examples."""
+    test_nodes: int | None = None
+    """Nodes of the test graphs."""
+    learning_rate: float | None = None
+    batch_size: int | None = None
+    num_layers: int | None = None
+    hidden_size: int | None = None
+    num_heads: int | None = None
+    precision: Precision = "tf32"
+    """tf32 (on a CPU the same as fp32), bf16, fp32 or fp64."""
+    compile: CompileMode = "auto"
+    """Compile the training step: on CUDA, and in long runs on a CPU."""
+    device: str = field(default_factory=lambda: "cuda" if torch.cuda.is_available() else "cpu")
+    checkpoint_seconds: float = 60.0
+    """A checkpoint is written about so often, and at the end."""
+    tensorboard: bool = False
+    """Also write curves for TensorBoard into the folder of the run."""
+
+
+def run(arguments: TrainArguments) -> None:
+    check_name(arguments.task)
+    config = TrainConfig(
+        task=arguments.task,
+        model=arguments.processor,
+        settings=_settings(arguments),
+        protocol=_protocol(arguments),
+        seeds=tuple(range(arguments.first_seed, arguments.first_seed + arguments.seeds)),
+        precision=arguments.precision,
+        compile=arguments.compile,
+    )
+    out = arguments.out or Path("runs") / f"{arguments.task}-{arguments.processor}-{arguments.protocol}"
+    with Display(config) as display:
+        result = train(
+            config,
+            str(out),
+            torch.device(arguments.device),
+            report=display.update,
+            checkpoint_seconds=arguments.checkpoint_seconds,
+        )
+    folder = RunFolder(out)
+    metrics = folder.read_metrics()
+    draw_curves(folder.curves, f"{arguments.processor} on {arguments.task}", metrics, [row["test"] for row in result["seeds"]])
+    if arguments.tensorboard:
+        _write_tensorboard(folder, config, metrics)
+    display.show_result(result, folder)
+
+
+def _settings(arguments: TrainArguments) -> Settings:
+    names = ("learning_rate", "batch_size", "num_layers", "hidden_size", "num_heads")
+    return replace(find_settings(arguments.processor), **_given(arguments, names))
+
+
+def _protocol(arguments: TrainArguments) -> Protocol:
+    names = ("examples", "train_examples", "validation_interval", "test_nodes")
+    return replace(PROTOCOLS[arguments.protocol], **_given(arguments, names))
+
+
+def _given(arguments: TrainArguments, names: tuple[str, ...]) -> dict[str, float]:
+    values = {name: getattr(arguments, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _write_tensorboard(folder: RunFolder, config: TrainConfig, metrics: list[dict]) -> None:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError("curves for TensorBoard need it: pip install tensorboard", name="tensorboard") from None
+    for number, seed in enumerate(config.seeds):
+        with SummaryWriter(str(folder.path / "tensorboard" / f"seed-{seed}")) as writer:
+            for row in metrics:
+                for name in ("loss", "validation"):
+                    if row[name][number] is not None:
+                        writer.add_scalar(name, row[name][number], row["examples"])

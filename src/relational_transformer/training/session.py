@@ -1,0 +1,109 @@
+"""Runs from start to result: checkpoints by the clock, clean stops on signals, several fleets on one device."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+from typing import Any
+
+import torch
+
+from .config import TrainConfig
+from .run_folder import RunFolder
+from .trainer import Trainer
+
+Report = Callable[[Trainer], None]
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal asked the run to stop; what was done is saved."""
+
+
+def train(
+    config: TrainConfig,
+    out: str,
+    device: torch.device,
+    *,
+    report: Report = lambda trainer: None,
+    checkpoint_seconds: float = 60.0,
+    report_seconds: float = 1.0,
+) -> dict[str, Any]:
+    """Train one fleet in the folder `out`, or go on with it, and return its result.
+
+    A run that has its result already is not run again.
+    """
+    (result,) = train_together(
+        [(config, out)],
+        device,
+        report=report,
+        checkpoint_seconds=checkpoint_seconds,
+        report_seconds=report_seconds,
+    )
+    return result
+
+
+def train_together(
+    runs: Sequence[tuple[TrainConfig, str]],
+    device: torch.device,
+    *,
+    report: Report = lambda trainer: None,
+    checkpoint_seconds: float = 60.0,
+    report_seconds: float = 1.0,
+) -> list[dict[str, Any]]:
+    """Train several fleets side by side, part by part in turns, and return their results.
+
+    On CUDA each has a stream of its own, so that small fleets fill the device together. `report` is called with a
+    trainer about every `report_seconds`.
+    """
+    results: list[dict[str, Any] | None] = [None] * len(runs)
+    with ExitStack() as stack, _stop_signals() as stop:
+        working: dict[int, tuple[Trainer, Iterator[None]]] = {}
+        for number, (config, out) in enumerate(runs):
+            folder = stack.enter_context(RunFolder(out).opened(config.as_dict()))
+            results[number] = folder.read_result()
+            if results[number] is None:
+                trainer = Trainer(config, folder, device)
+                working[number] = trainer, trainer.run()
+        saved = reported = time.monotonic()
+        while working:
+            for number, (trainer, parts) in list(working.items()):
+                if next(parts, StopIteration) is StopIteration:
+                    report(trainer)
+                    results[number] = trainer.finish()
+                    del working[number]
+            now = time.monotonic()
+            if now - reported >= report_seconds:
+                for trainer, _ in working.values():
+                    report(trainer)
+                reported = now
+            if stop or now - saved >= checkpoint_seconds:
+                for trainer, _ in working.values():
+                    trainer.save()
+                saved = time.monotonic()
+            if stop and working:
+                where = ", ".join(f"{trainer.folder.path} at example {trainer.examples}" for trainer, _ in working.values())
+                raise Stopped(f"stopped by {stop[0]}, saved {where}; the same command goes on from there")
+    return [result for result in results if result is not None]
+
+
+@contextmanager
+def _stop_signals() -> Iterator[list[str]]:
+    """A list that names the signal as soon as SIGINT or SIGTERM came; the second one acts at once."""
+    received: list[str] = []
+    before = {}
+
+    def note(number: int, frame: FrameType | None) -> None:
+        received.append(signal.Signals(number).name)
+        signal.signal(number, before[number])
+
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, note)
+    except ValueError:  # not the main thread: signals are somebody else's
+        pass
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,54 @@
+"""A trained run, loaded again."""
+
+from collections.abc import Callable
+
+import torch
+
+from relational_transformer.reasoning.build import build_network
+from relational_transformer.reasoning.network import Network
+
+from .checkpoint import load_checkpoint
+from .config import TrainConfig
+from .data import load_split
+from .evaluation import Evaluator
+from .over_seeds import Parameters
+from .precision import set_precision
+from .protocol import Protocol
+from .run_folder import RunFolder
+from .splits import make_split
+
+
+def load_best(folder: RunFolder) -> tuple[TrainConfig, Parameters]:
+    """The configuration of a run and the best parameters of its seeds, [S, *shape] by name."""
+    config = TrainConfig.from_dict(folder.read_config())
+    found = load_checkpoint(folder)
+    if found is None:
+        raise ValueError(f"{folder.path} has no checkpoint that can be read")
+    tensors, _ = found
+    prefix = "best."
+    return config, {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def load_network(folder: RunFolder, seed: int | None = None) -> Network:
+    """The trained network of one seed of a run (the first, unless one is named)."""
+    config, parameters = load_best(folder)
+    seed = config.seeds[0] if seed is None else seed
+    if seed not in config.seeds:
+        raise ValueError(f"the run in {folder.path} has the seeds {list(config.seeds)}, not {seed}")
+    network = build_network(config.task, config.settings)
+    number = config.seeds.index(seed)
+    network.load_state_dict({name: tensor[number] for name, tensor in parameters.items()})
+    return network
+
+
+def evaluate_run(
+    folder: RunFolder, device: torch.device, change: Callable[[Protocol], Protocol] = lambda protocol: protocol
+) -> tuple[TrainConfig, list[float]]:
+    """Test scores of every seed of a run, under its own protocol or a changed one."""
+    config, parameters = load_best(folder)
+    network = build_network(config.task, config.settings).to(device)
+    set_precision(config.precision, network)
+    split = load_split(network, make_split(config.task, "test", change(config.protocol)), device)
+    evaluator = Evaluator(network, split, len(config.seeds), config.precision)
+    scores = evaluator.scores({name: tensor.to(device) for name, tensor in parameters.items()})
+    return config, scores.tolist()

@@ -81,9 +81,12 @@ def help_text() -> str:
 
 
 def explain(error: Exception) -> str | None:
-    """One sentence for a user's mistake; None for an error that is not theirs."""
+    """One sentence for a user's mistake or a machine that refuses; None for an error that is not theirs."""
     if isinstance(error, FileNotFoundError) and error.filename is not None:
         return f"there is no file or folder {str(error.filename)!r}"
+    if isinstance(error, OSError) and error.strerror is not None:
+        place = f" ({str(error.filename)!r})" if error.filename is not None else ""
+        return f"{error.strerror[0].lower()}{error.strerror[1:]}{place}"
     message = " ".join(str(error).split())
     if isinstance(error, ModuleNotFoundError) and "relational-transformer[" not in message:
         extra = extra_of(error.name)

@@ -1,8 +1,8 @@
 """The commands of `rt`, one file each.
 
 The file of the command ``data`` is ``data.py``; it holds a frozen dataclass ``DataArguments``, whose fields are the
-command line, and ``run(arguments) -> None``. `COMMANDS` says in one line what each is for, so that `rt --help` imports
-none of them.
+command line, and ``run(arguments) -> None``. A second file of the same command is called ``data_something.py``.
+`COMMANDS` says in one line what each is for, so that `rt --help` imports none of them.
 """
 
 import importlib.util
@@ -19,10 +19,10 @@ class Command:
 
 COMMANDS = {
     "data": Command("make the CLRS-30 data, check it, look at it", "rt data bfs --show"),
-    "train": Command("train a fleet of seeds on a task", "rt train bfs --out runs/bfs"),
-    "evaluate": Command("score a trained run again", "rt evaluate runs/bfs"),
+    "train": Command("train a fleet of seeds on a task", "rt train bfs --seeds 3"),
+    "evaluate": Command("score a trained run again", "rt evaluate runs/bfs-rt-paper --nodes 64"),
     "reproduce": Command("make a table of the paper again", "rt reproduce TABLE"),
-    "tune": Command("search hyperparameters by Distributed Grid Descent", "rt tune --show"),
+    "tune": Command("search hyperparameters by Distributed Grid Descent", "rt tune rt --trials 100"),
     "report": Command("tables and figures of what was measured", "rt report"),
 }
 

@@ -62,14 +62,14 @@ def open_study(
     study = optuna.create_study(
         storage=storage, study_name=name, sampler=sampler, direction="maximize", load_if_exists=True
     )
-    protocol = json.loads(json.dumps(protocol or {}))  # as it comes back: lists for tuples
-    known = study.user_attrs.get("protocol", protocol)
-    if known != protocol:
-        differing = [key for key in {**known, **protocol} if known.get(key) != protocol.get(key)]
+    wanted: dict[str, Any] = json.loads(json.dumps(protocol or {}))  # as it comes back: lists for tuples
+    known: dict[str, Any] = study.user_attrs.get("protocol", wanted)
+    if known != wanted:
+        differing = [key for key in {**known, **wanted} if known.get(key) != wanted.get(key)]
         raise ValueError(
             f"the study {name!r} was begun with "
-            + ", ".join(f"{key}={known.get(key)!r} (now {protocol.get(key)!r})" for key in differing)
+            + ", ".join(f"{key}={known.get(key)!r} (now {wanted.get(key)!r})" for key in differing)
             + "; give the new search another name"
         )
-    study.set_user_attr("protocol", protocol)
+    study.set_user_attr("protocol", wanted)
     return study

@@ -1,0 +1,140 @@
+"""`rt tune`: search hyperparameters by Distributed Grid Descent, with as many workers as you start."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import optuna
+import torch
+import tyro
+from optuna import Study
+from optuna.trial import FrozenTrial
+from rich.console import Console
+from rich.progress import Progress
+
+from relational_transformer.clrs import ALGORITHMS, CORE_TASKS
+from relational_transformer.tuning import (
+    Grid,
+    GridDescentSampler,
+    Objective,
+    Search,
+    analyse,
+    configuration_of,
+    open_storage,
+    open_study,
+    work,
+)
+from relational_transformer.tuning.grids import find_grid
+from relational_transformer.tuning.show import format_value, show
+from relational_transformer.tuning.training import TUNING_PROTOCOL, TaskTraining
+
+
+@dataclass(frozen=True)
+class TuneArguments:
+    """Search the paper's grid of a model. Start it once or fifty times, on one machine or many: workers that name the
+    same storage work on the same search. A killed worker loses its own trial only; started again, it goes on."""
+
+    model: Annotated[str, tyro.conf.Positional] = "rt"
+    """rt, deep_sets, gat, gatv2, mpnn, pgn, pgn_masked, transformer or rt_single_layer."""
+    tasks: tuple[str, ...] = ("core",)
+    """Algorithms that every trial trains on, each on its own; `core` is the paper's eight. Their mean is the score."""
+    trials: int = 500
+    """Runs of the whole search, by all workers. It ends earlier once it has converged."""
+    storage: str = "runs/tuning.journal"
+    """Where workers meet: a journal file, or a database (sqlite:///tuning.db, postgresql://user@host/name)."""
+    study: str | None = None
+    """Name of the search within the storage; the model and its tasks by default."""
+    show: bool = False
+    """Say where the search stands, and train nothing."""
+    start: Literal["random", "paper"] = "random"
+    """Where the first runs are: anywhere, or at the paper's tuned values and one step around them."""
+    examples: int = TUNING_PROTOCOL.examples
+    """Examples that a run trains on."""
+    evaluation_examples: int = TUNING_PROTOCOL.minimum_evaluation_examples
+    """Validation and test sets have at least so many examples."""
+    seeds: int = 1
+    """Seeds that a run trains together; their mean is its score."""
+    minimum_runs: int = 5
+    """Runs of the best configuration without which the search has not converged."""
+    device: str = "auto"
+    """cpu, cuda, cuda:1, ...; auto takes a GPU where there is one."""
+
+
+def run(arguments: TuneArguments) -> None:
+    """Work on the search until it has converged or has all its trials, or only look; then say where it stands."""
+    grid = find_grid(arguments.model)
+    tasks = find_tasks(arguments.tasks)
+    console = Console()
+    study = load_study(arguments, tasks) if arguments.show else search(arguments, tasks, grid, console)
+    state = analyse(study, grid, arguments.minimum_runs)
+    show(state, console, study.study_name, configuration_of(arguments.model))
+
+
+def search(arguments: TuneArguments, tasks: tuple[str, ...], grid: Grid, console: Console) -> Study:
+    """Be a worker of the search, to its end."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    protocol = replace(
+        TUNING_PROTOCOL, examples=arguments.examples, minimum_evaluation_examples=arguments.evaluation_examples
+    )
+    device = arguments.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    how_trials_run = {
+        "model": arguments.model,
+        "tasks": tasks,
+        "examples": protocol.examples,
+        "minimum_evaluation_examples": protocol.minimum_evaluation_examples,
+        "seeds": arguments.seeds,
+    }
+    sampler = GridDescentSampler(grid, configuration_of(arguments.model) if arguments.start == "paper" else None)
+    study = open_study(open_storage(arguments.storage), study_name(arguments, tasks), how_trials_run, sampler)
+    with Progress(console=console, transient=True) as progress:
+        bar = progress.add_task("")
+
+        def watch(task: str, examples: int, total: int) -> None:
+            progress.update(bar, description=task, completed=examples, total=total)
+
+        def report(trial: FrozenTrial, state: Search) -> None:
+            progress.console.print(describe(trial, state), highlight=False, soft_wrap=True)
+
+        objective = Objective(grid, TaskTraining(arguments.model, tasks, protocol, arguments.seeds, device, watch))
+        work(study, grid, objective, trials=arguments.trials, minimum_runs=arguments.minimum_runs, report=report)
+    return study
+
+
+def describe(trial: FrozenTrial, state: Search) -> str:
+    """One line for a trial that has ended."""
+    score = "failed" if trial.value is None else f"{trial.value:.4f}"
+    configuration = " ".join(f"{name}={format_value(value)}" for name, value in trial.params.items())
+    best = "" if state.best is None else f"; best {state.best.mean:.4f}, mean of {state.best.count}"
+    return f"trial {trial.number}: {score} with {configuration}{best}"
+
+
+def load_study(arguments: TuneArguments, tasks: tuple[str, ...]) -> Study:
+    """The study that is to be shown, which must be there."""
+    if "://" not in arguments.storage and not Path(arguments.storage).is_file():
+        raise ValueError(f"no search has been begun in {arguments.storage}: there is no such file")
+    storage = open_storage(arguments.storage)
+    name = study_name(arguments, tasks)
+    known = [summary.study_name for summary in optuna.get_all_study_summaries(storage)]
+    if name not in known:
+        raise ValueError(
+            f"no search is called {name!r} in {arguments.storage}; there are: {'; '.join(known) or 'none'}"
+        )
+    return optuna.load_study(study_name=name, storage=storage)
+
+
+def find_tasks(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The algorithms by their names, `core` spelt out."""
+    tasks = tuple(dict.fromkeys(task for name in names for task in (CORE_TASKS if name == "core" else (name,))))
+    for task in tasks:
+        if task not in ALGORITHMS:
+            raise ValueError(f"no task is called {task!r}; there are core, {', '.join(ALGORITHMS)}")
+    if not tasks:
+        raise ValueError("at least one task is needed, got none")
+    return tasks
+
+
+def study_name(arguments: TuneArguments, tasks: tuple[str, ...]) -> str:
+    """The name asked for, or the model and its tasks."""
+    return arguments.study or f"{arguments.model} on {'core' if tasks == CORE_TASKS else ', '.join(tasks)}"

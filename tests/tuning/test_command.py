@@ -1,0 +1,103 @@
+"""`rt tune`, with training replaced by a formula."""
+
+from typing import ClassVar
+
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from relational_transformer.clrs import CORE_TASKS
+from relational_transformer.commands import tune
+from relational_transformer.commands.tune import TuneArguments, find_tasks, run
+from relational_transformer.tuning import GRIDS, configuration_of, open_storage
+
+
+class Formula:
+    """Stands in for training: the further from the paper's configuration, the worse."""
+
+    trained: ClassVar[list] = []
+
+    def __init__(self, model, tasks, protocol, num_seeds, device, watch):
+        self.model, self.tasks, self.protocol, self.watch = model, tasks, protocol, watch
+
+    def __call__(self, configuration, seed):
+        Formula.trained.append((self.tasks, self.protocol))
+        self.watch(self.tasks[0], 1, 2)
+        grid, paper = GRIDS[self.model], configuration_of(self.model)
+        steps = sum(abs(grid[name].index(configuration[name]) - grid[name].index(paper[name])) for name in grid)
+        return dict.fromkeys(self.tasks, 1.0 - 0.01 * steps)
+
+
+@pytest.fixture
+def storage(tmp_path, monkeypatch):
+    monkeypatch.setattr(tune, "TaskTraining", Formula)
+    monkeypatch.setattr(Formula, "trained", [])
+    return str(tmp_path / "tuning.journal")
+
+
+def trials_in(storage, name):
+    return optuna.load_study(study_name=name, storage=open_storage(storage)).trials
+
+
+def test_it_searches_the_papers_grid_by_the_tuning_protocol(storage):
+    run(TuneArguments("mpnn", trials=3, storage=storage))
+    tasks, protocol = Formula.trained[0]
+    assert tasks == CORE_TASKS
+    assert (protocol.examples, protocol.minimum_evaluation_examples) == (32_000, 100)
+    trials = trials_in(storage, "mpnn on core")
+    assert [trial.state for trial in trials] == [TrialState.COMPLETE] * 3
+    assert all(set(trial.params) == set(GRIDS["mpnn"]) for trial in trials)
+    assert "score of bellman_ford" in trials[0].user_attrs
+
+
+def test_started_again_it_goes_on_with_the_same_search(storage):
+    run(TuneArguments("mpnn", trials=3, storage=storage))
+    run(TuneArguments("mpnn", trials=5, storage=storage))
+    assert len(trials_in(storage, "mpnn on core")) == 5
+
+
+def test_it_stops_once_converged_at_the_best_configuration(storage, capsys):
+    run(TuneArguments("mpnn", tasks=("bfs",), trials=1000, storage=storage))
+    output = capsys.readouterr().out
+    assert "Converged" in output
+    assert "Not converged" not in output
+
+
+def test_a_search_may_start_at_the_papers_values(storage):
+    run(TuneArguments("rt", trials=1, storage=storage, start="paper"))
+    (trial,) = trials_in(storage, "rt on core")
+    assert trial.value >= 0.9  # at most one step away in each of ten hyperparameters
+
+
+def test_show_prints_the_search_and_trains_nothing(storage, capsys):
+    run(TuneArguments("gat", tasks=("bfs", "dfs"), trials=4, storage=storage))
+    capsys.readouterr()
+    Formula.trained.clear()
+    run(TuneArguments("gat", tasks=("bfs", "dfs"), storage=storage, show=True))
+    assert "4 runs of" in capsys.readouterr().out
+    assert Formula.trained == []
+
+
+def test_to_show_what_is_not_there_is_one_clear_sentence(storage):
+    with pytest.raises(ValueError, match=r"no search has been begun in .*tuning.journal"):
+        run(TuneArguments(storage=storage, show=True))
+    run(TuneArguments("mpnn", trials=1, storage=storage))
+    with pytest.raises(ValueError, match=r"no search is called 'gat on core' in .*; there are: mpnn on core"):
+        run(TuneArguments("gat", storage=storage, show=True))
+
+
+def test_another_budget_for_a_search_under_way_is_refused(storage):
+    run(TuneArguments("mpnn", trials=1, storage=storage))
+    with pytest.raises(ValueError, match=r"begun with examples=32000 \(now 640\)"):
+        run(TuneArguments("mpnn", trials=2, storage=storage, examples=640))
+
+
+def test_wrong_names_list_the_right_ones(storage):
+    with pytest.raises(ValueError, match="no model called 'gcn'; it tuned rt, deep_sets"):
+        run(TuneArguments("gcn", storage=storage))
+    with pytest.raises(ValueError, match="no task is called 'bogosort'; there are core, articulation_points"):
+        run(TuneArguments("rt", tasks=("bogosort",), storage=storage))
+
+
+def test_tasks_are_spelt_out_once_each():
+    assert find_tasks(("bfs", "core", "bellman_ford")) == ("bfs", *CORE_TASKS)

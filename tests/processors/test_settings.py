@@ -15,7 +15,15 @@ def test_every_model_names_a_processor_that_exists() -> None:
 def test_tuned_values_are_those_of_the_papers_table() -> None:
     layers = {name: settings.num_layers for name, settings in TUNED.items()}
     assert layers == {"deep_sets": 2, "gat": 2, "gatv2": 2, "mpnn": 1, "pgn": 1, "pgn_masked": 3, "rt": 3}
-    assert [settings.learning_rate for settings in TUNED.values()] == [2.5e-4, 6.3e-4, 2.5e-4, 1.6e-3, 1.6e-3, 1e-3, 2.5e-4]
+    assert [settings.learning_rate for settings in TUNED.values()] == [
+        2.5e-4,
+        6.3e-4,
+        2.5e-4,
+        1.6e-3,
+        1.6e-3,
+        1e-3,
+        2.5e-4,
+    ]
     assert {settings.batch_size for settings in TUNED.values()} == {4}
     rt = TUNED["rt"]
     assert (rt.num_heads, rt.hidden_size // rt.num_heads, rt.node_hidden_size) == (12, 16, 32)

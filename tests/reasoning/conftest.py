@@ -26,7 +26,9 @@ def _draw(feature: FeatureSpec, leading: tuple[int, ...], num_nodes: int, genera
         return torch.randn(shape, generator=generator)
     if feature.type == Type.MASK:
         # Masked (-1) somewhere, as in bridges.
-        return torch.randint(-1 if feature.location == Location.EDGE else 0, 2, shape, generator=generator).to(torch.int8)
+        return torch.randint(-1 if feature.location == Location.EDGE else 0, 2, shape, generator=generator).to(
+            torch.int8
+        )
     if feature.type == Type.MASK_ONE:
         chosen = torch.randint(num_nodes, leading, generator=generator)
         return (torch.arange(num_nodes) == chosen.unsqueeze(-1)).to(torch.int8)
@@ -42,9 +44,7 @@ def _draw(feature: FeatureSpec, leading: tuple[int, ...], num_nodes: int, genera
     return torch.randint(num_nodes, shape, generator=generator).to(torch.int16)
 
 
-def draw_examples(
-    algorithm: str, *, batch: int = 3, num_nodes: int = 5, num_steps: int = 4, seed: int = 0
-) -> Examples:
+def draw_examples(algorithm: str, *, batch: int = 3, num_nodes: int = 5, num_steps: int = 4, seed: int = 0) -> Examples:
     """Examples of lengths 2, 3, ... up to `num_steps` hints, with random values in every feature."""
     generator = torch.Generator().manual_seed(seed)
     stages: dict[str, dict[str, Tensor]] = {"input": {}, "hint": {}, "output": {}}

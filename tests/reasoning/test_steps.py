@@ -23,7 +23,11 @@ def test_step_t_sees_hint_t_and_predicts_the_next(examples) -> None:
         assert torch.equal(step.hints["node_mask"], batch.hints["node_mask"][number])
         assert torch.equal(step.next_hints["node_mask"], batch.hints["node_mask"][number + 1])
     assert [step.teacher_forced.tolist() for step in steps] == [[True] * 3, [True, False, True], [False] * 3]
-    assert [step.is_target.tolist() for step in steps] == [[False, True, True], [False, False, True], [False, False, True]]
+    assert [step.is_target.tolist() for step in steps] == [
+        [False, True, True],
+        [False, False, True],
+        [False, False, True],
+    ]
     # Outputs are those of step max(0, length - 2).
     assert [step.keeps_output.tolist() for step in steps] == [[True] * 3, [False, False, True], [False, False, True]]
 

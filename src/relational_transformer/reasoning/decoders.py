@@ -109,10 +109,10 @@ class Decoders(nn.Module):
             if node_mask is not None and group.is_choice_of_nodes:
                 logits = logits.masked_fill(~_at_choices(node_mask, logits), ABSENT)
             split = num_hints.get(group.key, 0)
-            if split:
-                hints[group.key] = logits[..., :split]
+            if split:  # contiguous, so that every step hands on the same layout
+                hints[group.key] = logits[..., :split].contiguous()
             if group.key in output_keys:
-                outputs[group.key] = logits[..., split:]
+                outputs[group.key] = logits[..., split:].contiguous()
         return hints, outputs
 
     def _decode(self, group: FeatureGroup, read: "_Reader") -> Tensor:

@@ -1,0 +1,44 @@
+"""What the README says is true: its code runs, and the files and commands it names exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[1]
+PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+README = PAGES[0].read_text()
+
+
+def blocks(language: str) -> list[str]:
+    """Fenced code blocks of the README in this language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
+
+
+def test_quickstart_is_short_and_runs(capsys: pytest.CaptureFixture[str]):
+    (quickstart,) = blocks("python")
+    assert len([line for line in quickstart.splitlines() if line.strip()]) <= 10
+    exec(compile(quickstart, "README.md", "exec"), {})
+    assert capsys.readouterr().out == "torch.Size([2, 10, 64]) torch.Size([2, 10, 10, 32])\n"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path):
+    targets = [link for link in re.findall(r"\]\(([^)]+)\)", page.read_text()) if not link.startswith("http")]
+    missing = [target for target in targets if not (page.parent / target.partition("#")[0]).exists()]
+    assert not missing
+
+
+def test_layout_names_folders_that_exist():
+    layout = README.partition("## Layout")[2].partition("\n## ")[0]
+    folders = re.findall(r"^\| `([^`]+)` \|", layout, flags=re.MULTILINE)
+    assert {"tests/", "benchmarks/", "examples/", "docs/"} <= set(folders)
+    assert [folder for folder in folders if not (REPOSITORY / folder).is_dir()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_make_targets_exist(page: Path):
+    makefile = (REPOSITORY / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z][a-z-]*):", makefile, flags=re.MULTILINE))
+    named = set(re.findall(r"(?:^|`)make ([a-z][a-z-]*)", page.read_text(), flags=re.MULTILINE))
+    assert named <= targets

@@ -1,0 +1,62 @@
+import torch
+from torch import nn
+
+from relational_transformer.reasoning.encoders import ColumnEncoder
+from relational_transformer.training.adam import Adam
+from relational_transformer.training.fleet import Fleet, initialise, keep_best
+
+
+def make_fleet(build, seeds=(0, 1, 2)):
+    models = [initialise(build, seed) for seed in seeds]
+    return models, Fleet(models, torch.device("cpu"))
+
+
+def test_equals_torchs_adam_for_every_seed():
+    models, fleet = make_fleet(lambda: nn.Linear(3, 2))
+    adam = Adam(fleet, models[0], learning_rate=0.01)
+    optimizers = [torch.optim.Adam(model.parameters(), lr=0.01) for model in models]
+    for _ in range(5):
+        gradients = [torch.randn(3, 2, 3), torch.randn(3, 2)]
+        adam.step(gradients)
+        for seed, (model, optimizer) in enumerate(zip(models, optimizers, strict=True)):
+            for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+                parameter.grad = gradient[seed]
+            optimizer.step()
+    for seed, model in enumerate(models):
+        for name, parameter in model.named_parameters():
+            torch.testing.assert_close(fleet.parameters[name][seed], parameter.detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_linear_of_an_encoder_without_gradient_is_left_alone():
+    def build() -> nn.Module:
+        return nn.ModuleDict({"encoder": ColumnEncoder([("scalar", 0, 1), ("category", 0, 2)], 4)})
+
+    models, fleet = make_fleet(build, seeds=(0, 1))
+    adam = Adam(fleet, models[0], learning_rate=0.1)
+    adam.step([torch.ones(2, 3, 4), torch.ones(2, 2, 4)])
+    before = {name: value.detach().clone() for name, value in fleet.parameters.items()}
+    moments = fleet.first.clone()
+    gradient = torch.zeros(2, 3, 4)
+    gradient[0, 1] = 1.0  # seed 0: one class of the category
+    adam.step([gradient, torch.zeros(2, 2, 4)])
+    moved = fleet.parameters["encoder.weight"] != before["encoder.weight"]
+    assert moved.any(-1).tolist() == [[False, True, True], [False, False, False]]
+    assert torch.equal(fleet.split(fleet.first)["encoder.weight"][1], fleet.split(moments)["encoder.weight"][1])
+
+
+def test_keep_best_copies_the_better_seeds_alone():
+    _, fleet = make_fleet(lambda: nn.Linear(3, 2))
+    best = torch.zeros_like(fleet.values)
+    keep_best(fleet, best, torch.tensor([True, False, True]))
+    for name, block in fleet.split(best).items():
+        assert torch.equal(block[0], fleet.parameters[name][0])
+        assert not block[1].any()
+
+
+def test_initialisation_depends_on_the_seed_alone():
+    torch.manual_seed(5)
+    one = initialise(lambda: nn.Linear(3, 2), 1)
+    torch.rand(7)
+    other = initialise(lambda: nn.Linear(3, 2), 1)
+    assert torch.equal(one.weight, other.weight)
+    assert not torch.equal(one.weight, initialise(lambda: nn.Linear(3, 2), 2).weight)

@@ -1,0 +1,182 @@
+"""Runs that are killed, stopped, starved of disk or damaged."""
+
+import errno
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from relational_transformer.training import RunFolder, Trainer
+from relational_transformer.training import checkpoint as checkpoints
+from tests.training.small import run_to_the_end, small_config
+
+ARGUMENTS = [
+    "train", "bfs", "--seeds", "2", "--protocol", "quick", "--hidden-size", "8", "--num-heads", "2", "--num-layers", "1",
+    "--train-examples", "20", "--examples", "160", "--validation-interval", "4", "--test-nodes", "7", "--compile", "off",
+    "--device", "cpu", "--checkpoint-seconds", "0",
+]  # fmt: skip
+
+
+def rt(out: Path) -> subprocess.Popen:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "relational_transformer.cli", *ARGUMENTS, "--out", str(out)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(condition, process: subprocess.Popen) -> None:
+    while not condition() and process.poll() is None:
+        time.sleep(0.01)
+
+
+def seeds_of(out: Path) -> list[dict]:
+    return json.loads((out / "result.json").read_text())["seeds"]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("undisturbed") / "run"
+    process = rt(out)
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors
+    return out
+
+
+@pytest.mark.slow
+def test_sigkill_at_random_moments_changes_no_bit(tmp_path, undisturbed):
+    out, moment = tmp_path / "run", random.Random(0)
+    for _ in range(4):
+        process = rt(out)
+        wait_for((out / "checkpoint.safetensors").exists, process)
+        time.sleep(moment.uniform(0.0, 0.6))
+        process.kill()
+        process.communicate()
+    process = rt(out)
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert seeds_of(out) == seeds_of(undisturbed)
+    ours, expected = (checkpoints.read_checkpoint(path / "checkpoint.safetensors")[0] for path in (out, undisturbed))
+    assert ours.keys() == expected.keys()
+    assert all(torch.equal(ours[name], expected[name]) for name in ours)
+    assert (out / "metrics.jsonl").read_text() == (undisturbed / "metrics.jsonl").read_text()
+    assert not list(out.glob("*.writing"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_and_ends_with_one_line(tmp_path, undisturbed, number: signal.Signals):
+    out = tmp_path / "run"
+    process = rt(out)
+    wait_for((out / "checkpoint.safetensors").exists, process)
+    process.send_signal(number)
+    _, errors = process.communicate()
+    assert process.returncode == 130
+    assert f"stopped by {number.name}" in errors
+    assert "Traceback" not in errors
+    process = rt(out)
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert seeds_of(out) == seeds_of(undisturbed)
+
+
+def stopped_run(path: Path, parts: int = 2) -> RunFolder:
+    """A run that was left in the middle, with a checkpoint after each part."""
+    config, folder = small_config(), RunFolder(path)
+    with folder.opened(config.as_dict()):
+        trainer = Trainer(config, folder, torch.device("cpu"))
+        running = trainer.run()
+        for _ in range(parts):
+            next(running)
+            trainer.save()
+    return folder
+
+
+@pytest.mark.parametrize("damage", ["truncated", "edited", "empty"])
+def test_a_damaged_checkpoint_is_noticed_and_the_one_before_is_used(tmp_path, caplog, damage: str):
+    _, expected = run_to_the_end(small_config(), tmp_path / "whole")
+    folder = stopped_run(tmp_path / "run")
+    content = bytearray(folder.checkpoint.read_bytes())
+    if damage == "truncated":
+        del content[len(content) // 2 :]
+    elif damage == "edited":
+        content[-5] ^= 0xFF
+    else:
+        content.clear()
+    folder.checkpoint.write_bytes(content)
+    trainer, result = run_to_the_end(small_config(), folder.path)
+    assert "checkpoint.safetensors is damaged" in caplog.text
+    assert result["seeds"] == expected["seeds"]
+
+
+def test_killed_between_two_renames_the_checkpoint_before_is_used(tmp_path):
+    _, expected = run_to_the_end(small_config(), tmp_path / "whole")
+    folder = stopped_run(tmp_path / "run")
+    folder.checkpoint.rename(folder.previous_checkpoint)
+    _, result = run_to_the_end(small_config(), folder.path)
+    assert result["seeds"] == expected["seeds"]
+
+
+def test_a_full_disk_is_one_clear_line_and_loses_nothing(tmp_path, monkeypatch):
+    folder = stopped_run(tmp_path / "run")
+    before = folder.checkpoint.read_bytes()
+
+    def full(*arguments, **options):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    config = small_config()
+    with folder.opened(config.as_dict()):
+        trainer = Trainer(config, folder, torch.device("cpu"))
+        monkeypatch.setattr(checkpoints, "save_file", full)
+        with pytest.raises(OSError, match=r"cannot write .*checkpoint\.safetensors: No space left on device"):
+            trainer.save()
+    assert folder.checkpoint.read_bytes() == before
+    assert not list(folder.path.glob(".*writing"))
+
+
+def test_a_folder_that_cannot_be_written_is_one_clear_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(OSError, match="cannot write to the run folder .*: Not a directory"),
+        RunFolder(tmp_path / "file" / "run").opened({}),
+    ):
+        pass
+
+
+def test_other_settings_in_an_old_folder_are_named(tmp_path):
+    run_to_the_end(small_config(), tmp_path / "run")
+    with pytest.raises(ValueError, match=r"seeds was \[0, 1\], is \[0, 1, 2\].*another --out"):
+        run_to_the_end(small_config(seeds=(0, 1, 2)), tmp_path / "run")
+
+
+def test_two_processes_do_not_work_on_one_run(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    with (
+        folder.opened({}),
+        pytest.raises(ValueError, match="is being worked on by another process"),
+        RunFolder(tmp_path / "run").opened({}),
+    ):
+        pass
+
+
+def test_a_finished_run_is_not_run_again(tmp_path):
+    from relational_transformer.training.session import train
+
+    _, result = run_to_the_end(small_config(), tmp_path / "run")
+    reports = []
+    again = train(small_config(), str(tmp_path / "run"), torch.device("cpu"), report=reports.append)
+    assert again == json.loads(json.dumps(result))
+    assert not reports
+
+
+def test_nothing_is_unpickled():
+    source = Path(checkpoints.__file__).parent
+    for path in source.rglob("*.py"):
+        text = path.read_text()
+        assert "torch.load" not in text, path
+        assert "import pickle" not in text, path

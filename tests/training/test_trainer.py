@@ -1,0 +1,135 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from relational_transformer.training import RunFolder, Trainer
+from relational_transformer.training.trained import evaluate_run, load_network
+from tests.training.small import PROTOCOL, SETTINGS, run_to_the_end, small_config
+
+
+@pytest.mark.parametrize("task", ["bfs", "insertion_sort"])
+def test_a_fleet_equals_separate_runs(tmp_path, task: str):
+    """Three seeds alone and together, in float64: the same parameters, losses and scores."""
+    together, result = run_to_the_end(small_config(task=task, seeds=(0, 3, 7), precision="fp64"), tmp_path / "together")
+    for number, seed in enumerate((0, 3, 7)):
+        alone, alone_result = run_to_the_end(small_config(task=task, seeds=(seed,), precision="fp64"), tmp_path / str(seed))
+        for name, parameter in alone.fleet.parameters.items():
+            torch.testing.assert_close(together.fleet.parameters[name][number], parameter[0], rtol=1e-9, atol=1e-11)
+        torch.testing.assert_close(together.losses[:, number], alone.losses[:, 0], rtol=1e-9, atol=1e-11)
+        assert together.validation_scores[:, number].tolist() == alone.validation_scores[:, 0].tolist()
+        assert result["seeds"][number] == alone_result["seeds"][0]
+
+
+def test_seeds_differ(tmp_path):
+    trainer, _ = run_to_the_end(small_config(), tmp_path / "run")
+    assert trainer.losses[0, 0] != trainer.losses[0, 1]
+
+
+def test_training_lowers_the_loss(tmp_path):
+    protocol = replace(PROTOCOL, examples=480, validation_interval=48)
+    trainer, result = run_to_the_end(small_config(protocol=protocol), tmp_path / "run")
+    assert (trainer.losses[-1] < 0.6 * trainer.losses[0]).all()
+    assert all(row["validation"] > 0.5 for row in result["seeds"])
+
+
+def test_the_first_of_the_best_validations_is_tested(tmp_path):
+    trainer, result = run_to_the_end(small_config(), tmp_path / "run")
+    for number, row in enumerate(result["seeds"]):
+        scores = trainer.validation_scores[:, number].tolist()
+        assert row["validation"] == max(scores)
+        assert row["examples_of_best"] == 12 * (scores.index(max(scores)) + 1)
+    config, scores = evaluate_run(RunFolder(tmp_path / "run"), torch.device("cpu"))
+    assert scores == [row["test"] for row in result["seeds"]]
+
+
+def test_examples_that_fill_no_whole_interval_are_trained_on_too(tmp_path):
+    protocol = replace(PROTOCOL, examples=28)
+    trainer, _ = run_to_the_end(small_config(protocol=protocol), tmp_path / "run")
+    assert [row["examples"] for row in trainer.metrics()] == [12, 24, 28]
+    assert trainer.fleet.count == 7
+
+
+def test_a_run_goes_on_from_any_checkpoint_to_the_same_bits(tmp_path):
+    config = small_config(task="heapsort")
+    whole, expected = run_to_the_end(config, tmp_path / "whole")
+    for stop_after in (1, 3):
+        folder = RunFolder(tmp_path / f"stopped-{stop_after}")
+        with folder.opened(config.as_dict()):
+            first = Trainer(config, folder, torch.device("cpu"))
+            parts = first.run()
+            for _ in range(stop_after):
+                next(parts)
+            first.save()
+        second, result = run_to_the_end(config, folder.path)
+        assert result["seeds"] == expected["seeds"]
+        assert torch.equal(second.fleet.values, whole.fleet.values)
+        assert torch.equal(second.best, whole.best)
+        assert folder.metrics.read_text() == (tmp_path / "whole" / "metrics.jsonl").read_text()
+
+
+def test_recomputing_changes_no_bit(tmp_path):
+    config = small_config(task="insertion_sort")
+    plain, _ = run_to_the_end(config, tmp_path / "plain")
+    folder = RunFolder(tmp_path / "recomputed")
+    with folder.opened(config.as_dict()):
+        trainer = Trainer(config, folder, torch.device("cpu"))
+        trainer.engine.recompute = True
+        for _ in trainer.run():
+            pass
+    assert torch.equal(trainer.fleet.values, plain.fleet.values)
+    assert plain.engine.recompute is False
+
+
+def test_a_trajectory_too_long_for_memory_is_recomputed(tmp_path, monkeypatch):
+    from relational_transformer.training import engine
+
+    monkeypatch.setattr(engine, "free_bytes", lambda device: 10_000)
+    trainer, _ = run_to_the_end(small_config(task="insertion_sort"), tmp_path / "run")
+    assert trainer.engine.recompute is True
+
+
+def test_a_seed_whose_loss_is_not_finite_fails_alone(tmp_path):
+    config = small_config(seeds=(0, 1, 2))
+    folder = RunFolder(tmp_path / "run")
+    with folder.opened(config.as_dict()):
+        trainer = Trainer(config, folder, torch.device("cpu"))
+        parts = trainer.run()
+        next(parts)
+        with torch.no_grad():
+            trainer.fleet.parameters["processor.transformer.node_input.weight"][1] = torch.nan
+        for _ in parts:
+            pass
+        result = trainer.finish()
+    assert [row["failed"] for row in result["seeds"]] == [False, True, False]
+    assert result["seeds"][1]["test"] is None
+    _, healthy = run_to_the_end(config, tmp_path / "healthy")
+    for number in (0, 2):
+        assert result["seeds"][number] == healthy["seeds"][number]
+    assert folder.read_metrics()[-1]["loss"][1] is None
+
+
+def test_bfloat16_trains_close_to_float32(tmp_path):
+    exact, _ = run_to_the_end(small_config(), tmp_path / "exact")
+    rough, _ = run_to_the_end(small_config(precision="bf16"), tmp_path / "rough")
+    torch.testing.assert_close(rough.losses[0], exact.losses[0], rtol=0.05, atol=0.05)
+    assert rough.fleet.values.dtype == torch.float32
+    assert not torch.equal(rough.fleet.values, exact.fleet.values)
+
+
+@pytest.mark.parametrize("model", ["mpnn", "gat", "transformer", "deep_sets"])
+def test_every_kind_of_processor_trains_in_a_fleet(tmp_path, model: str):
+    settings = replace(SETTINGS, processor=model, pointers_from_edges=False)
+    trainer, _ = run_to_the_end(small_config(settings=settings), tmp_path / "run")
+    assert trainer.losses.isfinite().all()
+    assert trainer.losses[-1].mean() < trainer.losses[0].mean()
+
+
+def test_a_trained_network_loads_from_its_folder(tmp_path):
+    trainer, _ = run_to_the_end(small_config(seeds=(4, 9)), tmp_path / "run")
+    network = load_network(RunFolder(tmp_path / "run"), seed=9)
+    best = trainer.fleet.split(trainer.best)
+    for name, parameter in network.named_parameters():
+        assert torch.equal(parameter, best[name][1])
+    with pytest.raises(ValueError, match=r"has the seeds \[4, 9\], not 5"):
+        load_network(RunFolder(tmp_path / "run"), seed=5)

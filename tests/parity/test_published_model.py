@@ -62,8 +62,8 @@ def _narrow(kind: str) -> torch.dtype:
     return torch.int16 if kind in ("pointer", "should_be_permutation") else torch.int8
 
 
-# Where rounding is amplified: after 16 steps on own hints these gradients change by 1e-4, relatively, when parameters do
-# by half a unit in their last place; so do those of the reference, which was computed in float32.
+# Where rounding is amplified: after 16 steps on own hints these gradients change by a relative 1e-4 when parameters
+# change by half a unit in their last place; so do those of the reference, which was computed in float32.
 GRADIENT_TOLERANCES = {"rt-bridges": 1e-3, "rt-dfs": 1e-3}
 LOGIT_TOLERANCES = {"rt-bridges": 3e-5}
 

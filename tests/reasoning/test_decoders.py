@@ -39,14 +39,15 @@ def test_absent_nodes_do_not_count_as_the_smallest() -> None:
     assert masked[0, 0, 0, 0].item() == -1.0
 
 
-def test_edge_pointers_are_the_same_row_by_row() -> None:
-    decoders = make("floyd_warshall")
-    nodes, edges, globals = vectors()
-    with_gradients = decoders(nodes, edges, globals, None)[1]["edge_pointer"]
+@pytest.mark.parametrize(("algorithm", "key"), [("floyd_warshall", "edge_pointer"), ("bfs", "node_pointer")])
+def test_pointers_are_the_same_row_by_row(algorithm: str, key: str, monkeypatch) -> None:
+    decoders = make(algorithm)
+    at_once = decoders(*vectors(), None)[1][key]
+    monkeypatch.setattr("relational_transformer.reasoning.decoders.LARGE", 0)
     with torch.no_grad():
-        row_by_row = decoders(nodes, edges, globals, None)[1]["edge_pointer"]
-    assert with_gradients.shape == (BATCH, NODES, NODES, NODES, 1)
-    torch.testing.assert_close(row_by_row, with_gradients)
+        row_by_row = decoders(*vectors(), None)[1][key]
+    assert row_by_row.shape == (BATCH, *(NODES,) * (3 if key == "edge_pointer" else 2), 1)
+    torch.testing.assert_close(row_by_row, at_once)
 
 
 def test_pointers_from_edges_read_edges_alone() -> None:

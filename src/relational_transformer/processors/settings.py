@@ -73,10 +73,20 @@ these two keep RT's other settings."""
 def find_settings(name: str) -> Settings:
     """The settings of a model by its name, as in `TUNED`, `ABLATIONS`, or `untuned_` and a baseline's name.
 
+    A processor that the paper says nothing of has the sizes of RT.
+
     >>> find_settings("untuned_mpnn").hidden_size
     128
+    >>> find_settings("gatv2_full").pointers_from_edges
+    False
     """
-    known = {**TUNED, **ABLATIONS, **{f"untuned_{key}": value for key, value in UNTUNED.items()}}
+    from . import PROCESSORS  # here, because the processors are made from settings
+
+    known = {
+        name: Settings(processor=name, pointers_from_edges=processor.returns_edges)
+        for name, processor in PROCESSORS.items()
+    }
+    known |= {**TUNED, **ABLATIONS, **{f"untuned_{key}": value for key, value in UNTUNED.items()}}
     if name not in known:
         raise ValueError(f"no model is called {name!r}; there are {', '.join(known)}")
     return known[name]

@@ -1,5 +1,6 @@
 """Decoders: logits of hints and outputs, read off node, edge and global vectors by as few products as possible."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -14,6 +15,9 @@ from .features import FeatureGroup, Packed
 
 ABSENT = -1e9
 """Logit of a node that is not there."""
+
+LARGE = 2**26
+"""Numbers that are handled at once without hesitation."""
 
 Parts = tuple[Tensor, ...]
 """Vectors given as parts of a concatenation."""
@@ -126,10 +130,10 @@ class Decoders(nn.Module):
             if group.location == Location.NODE:
                 # p1 at i, against p2 at j plus the edge from j to i
                 target = (second.unsqueeze(-3) + between).transpose(-3, -4)
-                return read.score(first.unsqueeze(-3), target)
+                return read.score(first.unsqueeze(-3), target)  # [B, i, j, F]
             origin = first.unsqueeze(-3) + second.unsqueeze(-4) + between  # [B, i, j, F, size]
             pointed = read("nodes", count, self.size)
-            return read.score_by_row(origin, pointed[..., None, :, :, :])  # [B, i, j, k, F]
+            return read.score(origin.unsqueeze(-3), pointed[:, None, None])  # [B, i, j, k, F]
         if group.location == Location.NODE:
             logits = read("nodes", count, width)
         elif group.location == Location.EDGE:
@@ -163,20 +167,16 @@ class _Reader:
         return self.values[source][..., start : start + count * width].unflatten(-1, (count, width))
 
     def score(self, left: Tensor, right: Tensor) -> Tensor:
-        """w · max(left, right) + b for each pointer, [..., F, size] -> [..., F]."""
-        weight, bias = self._score_parameters(left.shape[-2])
-        return _score(left, right, weight, bias)
+        """w · max(left, right) + b for each pointer: [B, i, ..., F, size] -> [B, i, ..., F].
 
-    def score_by_row(self, origin: Tensor, pointed: Tensor) -> Tensor:
-        """The same for all triples: origin [B, i, j, F, size], pointed [B, 1, k, F, size] -> [B, i, j, k, F].
-
-        Without gradients row by row, so that no tensor of N³ vectors is ever there.
+        Where that takes much memory it is done row by row, unless gradients need all of it anyway.
         """
-        weight, bias = self._score_parameters(origin.shape[-2])
-        if torch.is_grad_enabled() or torch.compiler.is_compiling():
-            return _score(origin.unsqueeze(-3), pointed.unsqueeze(-5), weight, bias)
-        rows = [_score(row.unsqueeze(-3), pointed, weight, bias) for row in origin.unbind(-4)]
-        return torch.stack(rows, dim=-4)
+        weight, bias = self._score_parameters(left.shape[-2])
+        shape = torch.broadcast_shapes(left.shape, right.shape)
+        if torch.is_grad_enabled() or torch.compiler.is_compiling() or math.prod(shape) <= LARGE:
+            return _score(left, right, weight, bias)
+        rows = zip(left.unbind(1), right.expand(shape[0], shape[1], *right.shape[2:]).unbind(1), strict=True)
+        return torch.stack([_score(*row, weight, bias) for row in rows], dim=1)
 
     def _score_parameters(self, count: int) -> tuple[Tensor, Tensor]:
         readout = self.readouts["score"]

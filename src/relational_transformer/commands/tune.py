@@ -89,10 +89,10 @@ def search(arguments: TuneArguments, tasks: tuple[str, ...], grid: Grid, console
     sampler = GridDescentSampler(grid, configuration_of(arguments.model) if arguments.start == "paper" else None)
     study = open_study(open_storage(arguments.storage), study_name(arguments, tasks), how_trials_run, sampler)
     with Progress(console=console, transient=True) as progress:
-        bar = progress.add_task("")
+        bars = {task: progress.add_task(task, total=protocol.examples) for task in tasks}
 
-        def watch(task: str, examples: int, total: int) -> None:
-            progress.update(bar, description=task, completed=examples, total=total)
+        def watch(task: str, examples: int) -> None:
+            progress.update(bars[task], completed=examples)
 
         def report(trial: FrozenTrial, state: Search) -> None:
             progress.console.print(describe(trial, state), highlight=False, soft_wrap=True)

@@ -1,18 +1,17 @@
 """What a trial of the paper's search trains: one model on the core tasks, by the tuning protocol."""
 
 import gc
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
+from statistics import fmean
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
 
 from relational_transformer.clrs import ALGORITHMS, CORE_TASKS
-from relational_transformer.processors.settings import Settings
-from relational_transformer.training import Protocol, RunFolder, TrainConfig, Trainer
+from relational_transformer.training import Protocol, TrainConfig, Trainer
+from relational_transformer.training.session import train_together
 
 from .grid import Configuration
 from .grids import settings_of
@@ -24,16 +23,16 @@ data seeds are placeholders: every run makes data of its own."""
 DIVERGED = 0.0
 """Score of a seed whose parameters became infinite. That is its configuration's doing, so the run counts."""
 
-Watch = Callable[[str, int, int], None]
-"""Called with the task, the examples trained on, and how many there will be."""
+Watch = Callable[[str, int], None]
+"""Called with a task and the examples trained on so far."""
 
 
 @dataclass(frozen=True)
 class TaskTraining:
-    """Trains a configuration of `model` on every task; see `objective.Train`.
+    """Trains a configuration of `model` on every task, all of them side by side; see `objective.Train`.
 
-    The score of a task is the paper's: of all validations, the parameters with the best score are tested on graphs
-    of 64 nodes. Data seeds are drawn anew for every run and task, so no search can fit any fixed data set, and the test
+    The score of a task is the paper's: of all validations, the parameters with the best score are tested on graphs of
+    64 nodes. Data seeds are drawn anew for every run and task, so no search can fit any fixed data set, and the test
     score may be searched on. With several seeds, a fleet of them trains together, and the score is their mean.
     """
 
@@ -42,36 +41,34 @@ class TaskTraining:
     protocol: Protocol = TUNING_PROTOCOL
     num_seeds: int = 1
     device: str = "cpu"
-    watch: Watch | None = None
+    watch: Watch = lambda task, examples: None
 
     def __call__(self, configuration: Configuration, seed: int) -> dict[str, float]:
-        settings = settings_of(self.model, configuration)
-        return {task: self.train(task, settings, seed) for task in self.tasks}
+        def report(trainer: Trainer) -> None:
+            self.watch(trainer.config.task, trainer.examples)
 
-    def train(self, task: str, settings: Settings, seed: int) -> float:
-        """The mean test score of the fleet on one task."""
-        config = TrainConfig(
-            task=task,
-            model=self.model,
-            settings=settings,
-            protocol=with_data_seeds(self.protocol, task, seed),
-            seeds=tuple(range(seed, seed + self.num_seeds)),
-        )
+        configs = [self.config(task, configuration, seed) for task in self.tasks]
         try:
-            with TemporaryDirectory(prefix="rt-tune-") as path:  # nobody comes back to the run of a trial
-                scores = self._run(config, Path(path))
+            with TemporaryDirectory(prefix="rt-tune-") as folder:  # nobody comes back to the run of a trial
+                runs = [(config, f"{folder}/{config.task}") for config in configs]
+                results = train_together(runs, torch.device(self.device), report=report)
         finally:
             free_memory()
-        return sum(scores) / len(scores)
+        return {
+            task: fmean(DIVERGED if row["failed"] else row["test"] for row in result["seeds"])
+            for task, result in zip(self.tasks, results, strict=True)
+        }
 
-    def _run(self, config: TrainConfig, path: Path) -> list[float]:
-        with RunFolder(path).opened(config.as_dict()) as folder:
-            trainer = Trainer(config, folder, torch.device(self.device))
-            for _ in trainer.run():
-                if self.watch is not None:
-                    self.watch(config.task, trainer.examples, config.protocol.examples)
-            rows = trainer.finish()["seeds"]
-        return [DIVERGED if row["test"] is None or not math.isfinite(row["test"]) else row["test"] for row in rows]
+    def config(self, task: str, configuration: Configuration, seed: int) -> TrainConfig:
+        """One fleet of a trial. Sizes differ from trial to trial, and compiling for each would outlast its training."""
+        return TrainConfig(
+            task=task,
+            model=self.model,
+            settings=settings_of(self.model, configuration),
+            protocol=with_data_seeds(self.protocol, task, seed),
+            seeds=tuple(range(seed, seed + self.num_seeds)),
+            compile="off",
+        )
 
 
 def with_data_seeds(protocol: Protocol, task: str, seed: int) -> Protocol:
@@ -82,8 +79,7 @@ def with_data_seeds(protocol: Protocol, task: str, seed: int) -> Protocol:
 
 
 def free_memory() -> None:
-    """Let go of what the last run left: its tensors, and code compiled for its sizes, which no later run has."""
+    """Let go of what the last run left on the device, so that the next may have it all."""
     gc.collect()
-    torch.compiler.reset()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -1,4 +1,4 @@
-"""CLRS-30: thirty classical algorithms as training data, in numpy alone (numba makes it fast; torch is never imported)."""
+"""CLRS-30: thirty classical algorithms as training data. numpy is all it needs, numba makes it fast; torch is not used."""
 
 from relational_transformer.clrs.spec import (
     ALGORITHMS,

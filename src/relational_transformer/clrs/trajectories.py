@@ -13,10 +13,10 @@ class Trajectories:
     """B examples of one algorithm on N nodes; the longest trace has T steps.
 
     Attributes:
-        inputs: feature -> array, batch first: node [B, N], edge [B, N, N], graph [B]; a categorical has its classes last.
-        hints: feature -> array, time first: [T, B, ...]; zeros after the end of a trace.
-        outputs: feature -> array, batch first like the inputs.
-        lengths: int32 [B], the number of steps of each trace: hints[name][:lengths[b], b] is example b's.
+        inputs: feature -> array, batch first: node [B, N], edge [B, N, N], graph [B]; a categorical has its classes
+        last. hints: feature -> array, time first: [T, B, ...]; zeros after the end of a trace. outputs: feature ->
+        array, batch first like the inputs. lengths: int32 [B], the number of steps of each trace:
+        hints[name][:lengths[b], b] is example b's.
 
     Scalars are float32; masks, mask_ones and categoricals int8 (0, 1, and -1 for "no meaning here"); pointers int16.
     """

@@ -1,0 +1,29 @@
+"""What makes an algorithm of the benchmark: how its inputs are drawn, how they are shown, and its trace."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+Drawn = tuple[np.ndarray, ...]
+"""What an example is about, at full precision and batch first: float64 keys [B, N], a weight matrix [B, N, N], ..."""
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """One algorithm.
+
+    Attributes:
+        draw: (stream, count, length) -> `Drawn`, the next `count` examples of the stream.
+        features: `Drawn` -> the input features by name, float or integer arrays, batch first.
+        trace: compiled (example, drawn, hints, outputs, row) -> row. Runs one example, writes a row of every hint for
+            each step from `row` on, writes the outputs at `example`, and gives back the first row it did not use.
+        longest: `Drawn` -> a number of steps that no trace of these examples can exceed.
+        shortest: the smallest length that makes sense.
+    """
+
+    draw: Callable[[np.ndarray, int, int], Drawn]
+    features: Callable[[Drawn], dict[str, np.ndarray]]
+    trace: Callable[..., int]
+    longest: Callable[[Drawn], int]
+    shortest: int = 1

@@ -1,0 +1,172 @@
+"""Random graphs: Erdos-Renyi, its acyclic kind, and four loosely connected communities.
+
+A graph is a float64 matrix [N, N]; 0 means no edge.
+"""
+
+import math
+
+import numpy as np
+
+from relational_transformer.clrs.compiled import compiled, entry
+from relational_transformer.clrs.random import fill_bernoulli, fill_uniform, next_below, shuffle
+
+COMMUNITIES = 4
+# Between communities, edges are rare.
+BRIDGE_CHANCE = 0.01
+
+
+def _none(chance: float) -> float:
+    """The chance of no edge, rounded as numpy rounds it."""
+    return math.exp(math.log(1.0 - chance))
+
+
+@compiled
+def _permuted(graph, order):
+    size = graph.shape[0]
+    permuted = np.empty_like(graph)
+    for i in range(size):
+        for j in range(size):
+            permuted[i, j] = graph[order[i], order[j]]
+    return permuted
+
+
+@compiled
+def _shuffled(stream, size):
+    order = np.arange(size)
+    shuffle(stream, order)
+    return order
+
+
+@entry
+def _fill_undirected(stream, chance, none, weighted, graphs, sources, draw_sources):
+    size = graphs.shape[1]
+    edges = np.empty((size, size), np.int8)
+    weights = np.ones((size, size))
+    for example in range(len(graphs)):
+        graph = graphs[example]
+        fill_bernoulli(stream, chance, none, edges.reshape(-1))
+        if weighted:
+            fill_uniform(stream, weights.reshape(-1))
+        for i in range(size):
+            for j in range(i, size):
+                weight = 0.0
+                if edges[i, j] * edges[j, i] == 1:
+                    weight = math.sqrt(weights[i, j] * weights[j, i] + 1e-3) if weighted else 1.0
+                graph[i, j] = weight
+                graph[j, i] = weight
+        if draw_sources:
+            sources[example] = next_below(stream, size)
+
+
+@entry
+def _fill_directed(stream, chance, none, graphs):
+    fill_bernoulli(stream, chance, none, graphs.reshape(-1))
+
+
+@entry
+def _fill_acyclic(stream, chance, none, weighted, graphs, sources, draw_sources):
+    size = graphs.shape[1]
+    edges = np.empty((size, size), np.int8)
+    weights = np.ones((size, size))
+    for example in range(len(graphs)):
+        fill_bernoulli(stream, chance, none, edges.reshape(-1))
+        for i in range(size):
+            edges[i, : i + 1] = 0
+        order = _shuffled(stream, size)
+        if weighted:
+            fill_uniform(stream, weights.reshape(-1))
+        graphs[example] = _permuted(edges, order) * weights
+        if draw_sources:
+            sources[example] = next_below(stream, size)
+
+
+@entry
+def _fill_communities(stream, chance, none, rare, rare_none, graphs):
+    size = graphs.shape[1]
+    share = size // COMMUNITIES
+    graph = np.empty((size, size))
+    bridges = np.empty((size, size), np.int8)
+    for example in range(len(graphs)):
+        graph[:] = 0.0
+        for community in range(COMMUNITIES):
+            first = community * share
+            last = first + share if community < COMMUNITIES - 1 else size
+            block = np.empty((last - first, last - first), np.int8)
+            fill_bernoulli(stream, chance, none, block.reshape(-1))
+            graph[first:last, first:last] = block
+        fill_bernoulli(stream, rare, rare_none, bridges.reshape(-1))
+        for i in range(size):
+            for j in range(size):
+                # Bridges lead from earlier communities to later ones, so that they close no new cycles; inside a
+                # community they toggle an edge.
+                forward = min(i // share, COMMUNITIES - 1) <= min(j // share, COMMUNITIES - 1)
+                if bridges[i, j] == 1 and forward:
+                    graph[i, j] = 1.0 - graph[i, j]
+        graphs[example] = _permuted(graph, _shuffled(stream, size))
+
+
+def _empty(count: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.empty((count, size, size)), np.empty(count, np.int64)
+
+
+def directed(stream, count, length):
+    """Directed, every edge (and self-loop) with chance 1/2."""
+    graphs, _ = _empty(count, length)
+    _fill_directed(stream, 0.5, _none(0.5), graphs)
+    return (graphs,)
+
+
+def undirected_from_source(stream, count, length):
+    """Undirected: an edge where both of two coins of chance 1/2 say so; and a node to start from."""
+    graphs, sources = _empty(count, length)
+    _fill_undirected(stream, 0.5, _none(0.5), False, graphs, sources, True)
+    return graphs, sources
+
+
+def sparse(stream, count, length):
+    """Undirected, two coins of chance 1/5 an edge."""
+    graphs, sources = _empty(count, length)
+    _fill_undirected(stream, 0.2, _none(0.2), False, graphs, sources, False)
+    return (graphs,)
+
+
+def sparse_weighted(stream, count, length):
+    """Undirected, two coins of chance 1/5 an edge, weights sqrt(u v + 0.001) with u, v ~ U[0, 1]."""
+    graphs, sources = _empty(count, length)
+    _fill_undirected(stream, 0.2, _none(0.2), True, graphs, sources, False)
+    return (graphs,)
+
+
+def weighted(stream, count, length):
+    """Undirected, two coins of chance 1/2 an edge, weights sqrt(u v + 0.001) with u, v ~ U[0, 1]."""
+    graphs, sources = _empty(count, length)
+    _fill_undirected(stream, 0.5, _none(0.5), True, graphs, sources, False)
+    return (graphs,)
+
+
+def weighted_from_source(stream, count, length):
+    """Like `weighted`, and a node to start from."""
+    graphs, sources = _empty(count, length)
+    _fill_undirected(stream, 0.5, _none(0.5), True, graphs, sources, True)
+    return graphs, sources
+
+
+def acyclic(stream, count, length):
+    """A directed graph with edges from earlier to later nodes only, chance 1/2 each, the nodes then shuffled."""
+    graphs, sources = _empty(count, length)
+    _fill_acyclic(stream, 0.5, _none(0.5), False, graphs, sources, False)
+    return (graphs,)
+
+
+def acyclic_weighted_from_source(stream, count, length):
+    """Like `acyclic`, with weights U[0, 1] and a node to start from."""
+    graphs, sources = _empty(count, length)
+    _fill_acyclic(stream, 0.5, _none(0.5), True, graphs, sources, True)
+    return graphs, sources
+
+
+def communities(stream, count, length):
+    """Four directed communities of chance 1/2, rare edges from one to a later one, the nodes then shuffled."""
+    graphs, _ = _empty(count, length)
+    _fill_communities(stream, 0.5, _none(0.5), BRIDGE_CHANCE, _none(BRIDGE_CHANCE), graphs)
+    return (graphs,)

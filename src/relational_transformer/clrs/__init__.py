@@ -1,4 +1,4 @@
-"""CLRS-30: thirty classical algorithms as training data. numpy is all it needs, numba makes it fast; torch is not used."""
+"""CLRS-30: thirty classical algorithms as training data. numpy is all it needs; numba makes it fast."""
 
 from relational_transformer.clrs.spec import (
     ALGORITHMS,

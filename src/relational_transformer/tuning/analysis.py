@@ -9,7 +9,7 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from .grid import Configuration, Grid, Position, configuration_at, neighbourhood_of
-from .run_sets import RunSet, finished_runs, gather_run_sets, rank
+from .run_sets import RunSet, finished_runs, gather_run_sets, rank, standing
 
 MINIMUM_RUNS = 5
 """Runs that the best configuration must have before a search counts as converged."""
@@ -88,11 +88,17 @@ def analyse(study: Study, grid: Grid, minimum_runs: int = MINIMUM_RUNS) -> Searc
 def count_stable_runs(trials: Sequence[FrozenTrial], grid: Grid, maximize: bool) -> int:
     """For how many runs, in the order of their numbers, the best configuration has been the same one."""
     run_sets: dict[Position, RunSet] = {}
-    best: Position | None = None
+    best: RunSet | None = None
     stable = 0
     for number, position, score in finished_runs(trials, grid):
-        run_sets[position] = run_sets.get(position, RunSet(position, (), number)).with_run(score, number)
-        leader = rank(run_sets, maximize)[0].position
-        stable = stable + 1 if leader == best else 1
+        run_set = run_sets.get(position, RunSet(position, (), number)).with_run(score, number)
+        run_sets[position] = run_set
+        if best is not None and position == best.position:
+            leader = max(run_sets.values(), key=lambda one: standing(one, maximize))  # its own run may have lost it
+        elif best is None or standing(run_set, maximize) > standing(best, maximize):
+            leader = run_set
+        else:
+            leader = best
+        stable = stable + 1 if best is not None and leader.position == best.position else 1
         best = leader
     return stable

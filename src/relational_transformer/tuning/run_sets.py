@@ -54,7 +54,11 @@ def gather_run_sets(trials: Iterable[FrozenTrial], grid: Grid) -> dict[Position,
     return run_sets
 
 
+def standing(run_set: RunSet, maximize: bool) -> tuple[float, int]:
+    """The greater, the better: by the mean; of equal means, the one run last is the better."""
+    return (run_set.mean if maximize else -run_set.mean), run_set.newest
+
+
 def rank(run_sets: Mapping[Position, RunSet], maximize: bool) -> list[RunSet]:
-    """Best mean first; of equal means, the one run last comes first."""
-    sign = 1 if maximize else -1
-    return sorted(run_sets.values(), key=lambda run_set: (sign * run_set.mean, run_set.newest), reverse=True)
+    """Best first."""
+    return sorted(run_sets.values(), key=lambda run_set: standing(run_set, maximize), reverse=True)

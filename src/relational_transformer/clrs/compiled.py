@@ -24,7 +24,7 @@ HAVE_NUMBA = numba is not None
 
 def compiled(function: Function) -> Function:
     """Compile a function for use inside other compiled functions; without numba, leave it as it is."""
-    return function if numba is None else numba.njit(function)
+    return function if numba is None else cast(Function, numba.njit(function))
 
 
 def compiled_entry(function: Callable[..., Any], name: str, **names: Any) -> Callable[..., Any]:
@@ -35,7 +35,7 @@ def compiled_entry(function: Callable[..., Any], name: str, **names: Any) -> Cal
     if not isinstance(function, FunctionType):
         raise TypeError(f"compiled_entry needs a plain Python function, not {function!r}")
     entry = FunctionType(function.__code__, {**function.__globals__, **names}, name, function.__defaults__)
-    entry.__qualname__ = f"{name}_{_source_digest()}"
+    entry.__qualname__ = f"{name}_{_source_digest(function.__code__.co_filename)}"
     return entry if numba is None else numba.njit(cache=True)(entry)
 
 
@@ -45,9 +45,10 @@ def entry(function: Function) -> Function:
 
 
 @functools.cache
-def _source_digest() -> str:
+def _source_digest(own_file: str) -> str:
+    """Digest of the file an entry stands in and of those whose functions it may call."""
     folder = Path(__file__).parent
     sha = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
+    for path in (Path(own_file), folder / "random.py", *sorted((folder / "algorithms").rglob("*.py"))):
         sha.update(path.read_bytes())
     return sha.hexdigest()[:16]

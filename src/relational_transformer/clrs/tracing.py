@@ -71,7 +71,7 @@ class HintRecorder:
         """Trace the drawn examples, the first of which is number `first`; `outputs` are theirs alone."""
         count = len(drawn[0])
         longest = self._implementation.longest(drawn)
-        rows = max(longest, SCRATCH_BYTES // self._row_bytes)
+        rows = longest + SCRATCH_BYTES // self._row_bytes
         if not self._scratch or len(next(iter(self._scratch.values()))) < rows:
             self._scratch = {
                 name: np.empty((rows, *array.shape[2:]), array.dtype) for name, array in self._hints.items()
@@ -89,26 +89,30 @@ class HintRecorder:
         self.lengths[first : first + len(ends)] = ends - starts
         self._reserve(int((ends - starts).max()))
         for name, rows in self._scratch.items():
-            array = self._hints[name]
-            padded = array.reshape(*array.shape[:2], -1).view(np.int8)
-            _scatter(rows.reshape(len(rows), -1).view(np.int8), starts, ends, padded, first)
+            _scatter(_as_words(rows, 1), starts, ends, _as_words(self._hints[name], 2), first)
 
     def _reserve(self, steps: int) -> None:
         capacity, num_samples = next(iter(self._hints.values())).shape[:2]
         if steps <= capacity:
             return
-        steps = max(steps, capacity + capacity // 4)
+        # Zeros that nobody writes to take up no memory, so there is no harm in room for longer traces yet to come.
+        steps = 2 * steps
         grown = allocate(self._spec, Stage.HINT, (steps, num_samples), self._num_nodes)
         for name, array in self._hints.items():
             grown[name][:capacity] = array
         self._hints = grown
 
 
+def _trace(example, drawn, hints, outputs, row):
+    """Stands for the algorithm's own trace, which `_runner` puts in its place."""
+    raise NotImplementedError
+
+
 def _run_examples(drawn, hints, outputs, ends, example, longest):
-    """Trace from `example` on while the longest possible trace fits into the rows left; the first not traced is returned."""
+    """Trace from `example` on while the longest possible trace fits into the rows left; return the first not traced."""
     row = 0
     while example < len(ends) and row + longest <= len(hints[0]):
-        row = trace(example, drawn, hints, outputs, row)
+        row = _trace(example, drawn, hints, outputs, row)
         ends[example] = row
         example += 1
     return example
@@ -116,14 +120,24 @@ def _run_examples(drawn, hints, outputs, ends, example, longest):
 
 @functools.cache
 def _runner(name: str) -> Callable[..., int]:
-    return compiled_entry(_run_examples, f"run_{name}", trace=IMPLEMENTATIONS[name].trace)
+    return compiled_entry(_run_examples, f"run_{name}", _trace=IMPLEMENTATIONS[name].trace)
+
+
+def _as_words(array: np.ndarray, leading: int) -> np.ndarray:
+    """All but the leading axes as one axis of machine words, the widest that fit: what is only moved needs no type."""
+    flat = array.reshape(*array.shape[:leading], -1)
+    size = flat.shape[-1] * flat.itemsize
+    word = next(word for word in (np.int64, np.int32, np.int16, np.int8) if size % np.dtype(word).itemsize == 0)
+    return flat.view(word)
 
 
 @entry
 def _scatter(rows, starts, ends, padded, first):
-    """rows [R, bytes] -> padded [T, B, bytes]."""
-    for k in range(len(starts)):
-        for row in range(starts[k], ends[k]):
-            step = row - starts[k]
-            for byte in range(rows.shape[1]):
-                padded[step, first + k, byte] = rows[row, byte]
+    """rows [R, words], one trace after the other -> padded [T, B, words], from example `first` on."""
+    longest = np.max(ends - starts)
+    for step in range(longest):
+        for k in range(len(starts)):
+            row = starts[k] + step
+            if row < ends[k]:
+                for word in range(rows.shape[1]):
+                    padded[step, first + k, word] = rows[row, word]

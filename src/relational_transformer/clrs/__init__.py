@@ -1,5 +1,7 @@
 """CLRS-30: thirty classical algorithms as training data. numpy is all it needs; numba makes it fast."""
 
+from relational_transformer.clrs.dataset import SPLITS, SplitName, canonical
+from relational_transformer.clrs.sampling import sample
 from relational_transformer.clrs.spec import (
     ALGORITHMS,
     CLASS_OF,
@@ -15,6 +17,7 @@ from relational_transformer.clrs.spec import (
     Type,
     spec_of,
 )
+from relational_transformer.clrs.streaming import stream
 from relational_transformer.clrs.trajectories import Trajectories
 
 __all__ = [
@@ -23,13 +26,18 @@ __all__ = [
     "CLASS_OF",
     "CORE_TASKS",
     "SPECS",
+    "SPLITS",
     "TITLES",
     "AlgorithmClass",
     "FeatureSpec",
     "FeatureVersion",
     "Location",
+    "SplitName",
     "Stage",
     "Trajectories",
     "Type",
+    "canonical",
+    "sample",
     "spec_of",
+    "stream",
 ]

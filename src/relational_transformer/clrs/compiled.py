@@ -36,7 +36,12 @@ def compiled_entry(function: Callable[..., Any], name: str, **names: Any) -> Cal
         raise TypeError(f"compiled_entry needs a plain Python function, not {function!r}")
     entry = FunctionType(function.__code__, {**function.__globals__, **names}, name, function.__defaults__)
     entry.__qualname__ = f"{name}_{_source_digest(function.__code__.co_filename)}"
-    return entry if numba is None else numba.njit(cache=True)(entry)
+    if numba is None:
+        return entry
+    try:
+        return numba.njit(cache=True)(entry)
+    except RuntimeError:  # there is no folder that numba could write to
+        return numba.njit(entry)
 
 
 def entry(function: Function) -> Function:

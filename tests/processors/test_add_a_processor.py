@@ -5,6 +5,8 @@ import runpy
 import sys
 from pathlib import Path
 
+import pytest
+
 from relational_transformer.processors import PROCESSORS
 
 REPOSITORY = Path(__file__).parents[2]
@@ -12,6 +14,7 @@ EXAMPLE = REPOSITORY / "examples" / "add_a_processor.py"
 PAGE = REPOSITORY / "docs" / "add-a-processor.md"
 
 
+@pytest.mark.slow
 def test_the_example_trains(monkeypatch, capsys) -> None:
     monkeypatch.setattr(sys, "argv", [str(EXAMPLE), "--steps", "30"])
     monkeypatch.setitem(PROCESSORS, "gossip", PROCESSORS["mpnn"])  # so that it is taken out again afterwards

@@ -66,3 +66,11 @@ def test_absent_nodes_are_never_chosen(algorithm: str) -> None:
         if "pointer" in group or "mask_one" in group:
             assert (logits[0].movedim(-2, 0)[2:] == ABSENT).all()
             assert (logits[1] > ABSENT / 2).all()
+
+
+@pytest.mark.parametrize("algorithm", ["bfs", "mst_kruskal", "floyd_warshall"])
+def test_logits_are_in_single_precision_at_least(algorithm: str) -> None:
+    decoders = make(algorithm).bfloat16()
+    halves = [tuple(part.bfloat16() for part in parts) for parts in vectors()]
+    hints, outputs = decoders(*halves, None)
+    assert {logits.dtype for logits in (*hints.values(), *outputs.values())} == {torch.float32}

@@ -101,7 +101,7 @@ class Decoders(nn.Module):
         self, nodes: Parts, edges: Parts, globals: Parts, adjacency: Tensor | None, node_mask: Tensor | None = None
     ) -> tuple[Packed, Packed]:
         """Packed logits of hints and of outputs, in float32 or better."""
-        read = _Reader(self.readouts, nodes, edges, globals, node_mask)
+        read = _Reader(self.readouts, self.size, nodes, edges, globals, node_mask)
         hints: Packed = {}
         outputs: Packed = {}
         num_hints = {group.key: len(group.names) for group in self.hints}
@@ -148,9 +148,10 @@ class _Reader:
     """Hands out the channels of the readouts, from first to last, in blocks [..., count, width]."""
 
     def __init__(
-        self, readouts: nn.ModuleDict, nodes: Parts, edges: Parts, globals: Parts, node_mask: Tensor | None
+        self, readouts: nn.ModuleDict, size: int, nodes: Parts, edges: Parts, globals: Parts, node_mask: Tensor | None
     ) -> None:
         self.readouts = readouts
+        self.size = size
         self.values: dict[str, Tensor] = {}
         self.ends = dict.fromkeys(readouts, 0)
         sources = {"nodes": nodes, "edges": edges, "globals": globals}
@@ -158,13 +159,14 @@ class _Reader:
             sources["pooled"] = tuple(_pool(part, node_mask) for part in nodes)
         for source, parts in sources.items():
             if source in readouts:
-                values = readouts[source](*parts)
-                self.values[source] = values.to(torch.promote_types(values.dtype, torch.float32))
+                self.values[source] = readouts[source](*parts)
 
     def __call__(self, source: str, count: int, width: int) -> Tensor:
         start = self.ends[source]
         self.ends[source] = start + count * width
-        return self.values[source][..., start : start + count * width].unflatten(-1, (count, width))
+        block = self.values[source][..., start : start + count * width].unflatten(-1, (count, width))
+        # Logits are added up in float32 or better; the vectors that pointers are scored by may stay as they are.
+        return block if width == self.size else block.to(_precise(block))
 
     def score(self, left: Tensor, right: Tensor) -> Tensor:
         """w · max(left, right) + b for each pointer: [B, i, ..., F, size] -> [B, i, ..., F].
@@ -190,7 +192,12 @@ class _Reader:
 
 def _score(left: Tensor, right: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     # Product and sum rather than a matrix product: compiled, the maxima are never written down.
-    return (torch.maximum(left, right) * weight).sum(-1) + bias
+    precise = _precise(weight)
+    return (torch.maximum(left, right) * weight.to(precise)).sum(-1) + bias.to(precise)
+
+
+def _precise(tensor: Tensor) -> torch.dtype:
+    return torch.promote_types(tensor.dtype, torch.float32)
 
 
 def mask_outside(logits: Tensor, adjacency: Tensor, node_mask: Tensor | None) -> Tensor:

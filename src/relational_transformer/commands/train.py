@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import torch
 import tyro
 
-from relational_transformer.clrs.sampling import check_name
+from relational_transformer.clrs.checks import check_name
 from relational_transformer.processors.settings import Settings, find_settings
 from relational_transformer.training import PROTOCOLS, Protocol, RunFolder, TrainConfig
 from relational_transformer.training.config import CompileMode

@@ -113,7 +113,7 @@ class RelationalTransformer(nn.Module):
         attention_mask: Tensor | None = None,
     ) -> RelationalTransformerOutput:
         node_parts, edge_parts, global_parts = _parts(nodes), _parts(edges), _parts(globals)
-        if bool(global_parts) != bool(self.global_input_size):
+        if (len(global_parts) > 0) != (self.global_input_size > 0):
             raise ValueError(
                 f"globals must be {'given' if self.global_input_size else 'None'} "
                 f"for a model with global_input_size={self.global_input_size}"

@@ -95,6 +95,8 @@ class Engine:
         # The first step must look like all others to the compiler: its carry has gradients too.
         carry = _with_gradients(self._start(parameters, encoded))
         for step in steps:
+            # Strides that differ with the number of steps would be compiled for one by one.
+            step = torch.utils._pytree.tree_map(Tensor.contiguous, step)
             if self.recompute:
                 carry = checkpoint(
                     self._advance, parameters, encoded, carry, step,

@@ -31,8 +31,8 @@ class Fleet:
         self.num_seeds = len(models)
         self.shapes = {name: parameter.shape for name, parameter in models[0].named_parameters()}
         named = [dict(model.named_parameters()) for model in models]
-        blocks = [torch.stack([one[name].detach() for one in named]) for name in self.shapes]
-        self.values = torch.cat([block.flatten() for block in blocks]).to(device)
+        blocks = [torch.stack([one[name].detach().to(device) for one in named]) for name in self.shapes]
+        self.values = torch.cat([block.flatten() for block in blocks])
         self.first = torch.zeros_like(self.values)
         self.second = torch.zeros_like(self.values)
         self.count = torch.zeros((), dtype=torch.float64, device=device)

@@ -49,7 +49,8 @@ def over_seeds(module: nn.Module, method: str) -> Callable[..., Any]:
             result_structure.append((described, [isinstance(leaf, Tensor) for leaf in result_leaves]))
             return tuple(leaf for leaf in result_leaves if isinstance(leaf, Tensor))
 
-        results = iter(torch.vmap(one)(parameters, tensors))
+        # Contiguous, so that what comes out of one step looks to the compiler like what went into it.
+        results = iter([result.contiguous() for result in torch.vmap(one)(parameters, tensors)])
         described, is_tensor = result_structure[-1]
         return pytree.tree_unflatten([next(results) if real else None for real in is_tensor], described)
 

@@ -1,0 +1,67 @@
+"""Make many canonical splits at once, several processes side by side."""
+
+import multiprocessing
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+from relational_transformer.clrs.dataset import SplitName, canonical, canonical_path
+from relational_transformer.clrs.feature import FeatureVersion
+
+
+@dataclass(frozen=True)
+class PreparedSplit:
+    """A split that lies in the cache: its size, the lengths of its traces, and how long it took to make or to check."""
+
+    algorithm: str
+    split: SplitName
+    path: Path
+    num_samples: int
+    mean_steps: float
+    longest: int
+    num_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """A split to be made, unless it is there."""
+
+    algorithm: str
+    split: SplitName
+    num_samples: int | None = None
+    version: FeatureVersion = "1.0"
+    cache: Path | None = None
+
+    def run(self) -> PreparedSplit:
+        """Make the split, or check the one that is there."""
+        start = time.perf_counter()
+        options = {"num_samples": self.num_samples, "version": self.version, "cache": self.cache}
+        data = canonical(self.algorithm, self.split, **options)
+        path = canonical_path(self.algorithm, self.split, **options)
+        return PreparedSplit(
+            algorithm=self.algorithm,
+            split=self.split,
+            path=path,
+            num_samples=len(data),
+            mean_steps=float(data.lengths.mean()),
+            longest=int(data.lengths.max()),
+            num_bytes=path.stat().st_size,
+            seconds=time.perf_counter() - start,
+        )
+
+
+def prepare(preparations: Sequence[Preparation], processes: int) -> Iterator[PreparedSplit]:
+    """Run all preparations and give back each result as it comes."""
+    if processes <= 1:
+        for preparation in preparations:
+            yield preparation.run()
+        return
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as executor:
+        try:
+            for future in as_completed([executor.submit(preparation.run) for preparation in preparations]):
+                yield future.result()
+        finally:
+            executor.shutdown(wait=False, cancel_futures=True)

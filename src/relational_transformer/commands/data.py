@@ -1,0 +1,108 @@
+"""`rt data`: make the CLRS-30 data, or look at one example of it."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from relational_transformer.clrs import ALGORITHMS, FeatureVersion, SplitName
+from relational_transformer.clrs.checks import check_count, check_name
+from relational_transformer.clrs.dataset import SPLITS, cache_folder
+from relational_transformer.clrs.preparation import Preparation, PreparedSplit, prepare
+from relational_transformer.clrs.show import show_example
+
+
+@dataclass(frozen=True)
+class DataArguments:
+    """Make the canonical data of CLRS-30 algorithms, as the paper used it, and keep it in a cache; data that is there is
+    checked, and made again if it was damaged. Or show, step by step, what an algorithm does on one small example."""
+
+    algorithms: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    """Algorithms to make data of, for instance bfs or insertion_sort; all thirty if none is named."""
+    show: bool = False
+    """Print one example of each algorithm named, step by step, and make nothing."""
+    length: int = 6
+    """With --show: the size of the example."""
+    seed: int = 1
+    """With --show: the seed of the example."""
+    splits: tuple[SplitName, ...] = ("train", "val", "test")
+    """Which splits to make."""
+    train_samples: int = SPLITS["train"].num_samples
+    """Training examples of each algorithm: 10,000 in the paper, 1,000 in dm-clrs."""
+    version: FeatureVersion = "1.0"
+    """Features of dm-clrs 1.0, as in the paper, or of 2.0, which adds a hint to quickselect."""
+    cache: Path | None = None
+    """Folder to keep data in; by default $RT_CACHE, or else ~/.cache/relational_transformer."""
+    processes: int = os.cpu_count() or 1
+    """Processes that make data side by side."""
+
+
+def run(arguments: DataArguments) -> None:
+    """Show examples, or make data and print a table of it."""
+    for name in arguments.algorithms:
+        check_name(name)
+    console = Console()
+    if arguments.show:
+        if not arguments.algorithms:
+            raise ValueError("--show needs the name of an algorithm, for instance: rt data --show bellman_ford")
+        for name in arguments.algorithms:
+            for line in show_example(name, arguments.length, arguments.seed, arguments.version):
+                console.print(line, markup=False, highlight=False, soft_wrap=True)
+        return
+    names = arguments.algorithms or ALGORITHMS
+    prepared = _prepare(arguments, names, console)
+    console.print(_table(prepared, names))
+    console.print(f"in {cache_folder(arguments.cache) / 'clrs'}", soft_wrap=True)
+
+
+def _prepare(arguments: DataArguments, names: tuple[str, ...], console: Console) -> list[PreparedSplit]:
+    check_count(arguments.processes, "number of processes")
+    check_count(arguments.train_samples, "number of training examples")
+    preparations = [
+        Preparation(
+            algorithm=name,
+            split=split,
+            num_samples=arguments.train_samples if split == "train" else None,
+            version=arguments.version,
+            cache=arguments.cache,
+        )
+        for name in dict.fromkeys(names)
+        for split in dict.fromkeys(arguments.splits)
+    ]
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    prepared = []
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("making data", total=len(preparations))
+        for result in prepare(preparations, min(arguments.processes, len(preparations))):
+            prepared.append(result)
+            progress.update(task, advance=1, description=f"{result.algorithm} {result.split}")
+        progress.update(task, description="data is ready")
+    return prepared
+
+
+def _table(prepared: list[PreparedSplit], names: tuple[str, ...]) -> Table:
+    table = Table("algorithm", "split")
+    for title in ("examples", "steps, mean", "longest", "size", "seconds"):
+        table.add_column(title, justify="right")
+    order = {name: place for place, name in enumerate(names)}
+    splits = {split: place for place, split in enumerate(SPLITS)}
+    for result in sorted(prepared, key=lambda result: (order[result.algorithm], splits[result.split])):
+        table.add_row(
+            result.algorithm,
+            result.split,
+            f"{result.num_samples:,}",
+            f"{result.mean_steps:.1f}",
+            f"{result.longest:,}",
+            f"{result.num_bytes / 1e6:,.1f} MB",
+            f"{result.seconds:.1f}",
+        )
+    table.add_section()
+    total = sum(result.num_bytes for result in prepared)
+    count = sum(result.num_samples for result in prepared)
+    table.add_row("together", "", f"{count:,}", "", "", f"{total / 1e6:,.1f} MB", "")
+    return table

@@ -1,0 +1,1 @@
+"""From measured results to tables beside the paper's numbers."""

@@ -218,7 +218,7 @@ def _held_bytes() -> int:
     storages = {
         tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes()
         for tensor in gc.get_objects()
-        if issubclass(type(tensor), Tensor)
+        if type(tensor) is Tensor  # not those that compilers leave behind, which hold nothing
     }
     return sum(storages.values())
 

@@ -10,7 +10,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from relational_transformer.clrs.sampling import sample
+from relational_transformer.clrs import sample
 from relational_transformer.processors import PROCESSORS, GraphState, Processor, Settings
 from relational_transformer.reasoning import Batch, Network, build_network, pack
 from relational_transformer.reasoning.scores import count_all, mean_score

@@ -51,9 +51,9 @@ def train_together(
     checkpoint_seconds: float = 60.0,
     report_seconds: float = 1.0,
 ) -> list[dict[str, Any]]:
-    """Train several fleets side by side, part by part in turns, and return their results.
+    """Train several fleets side by side, part by part, and return their results.
 
-    On CUDA each has a stream of its own, so that small fleets fill the device together. `report` is called with a
+    On CUDA each has a stream of its own and goes at its own pace, so that small fleets fill the device together. `report` is called with a
     trainer about every `report_seconds`.
     """
     results: list[dict[str, Any] | None] = [None] * len(runs)
@@ -67,7 +67,11 @@ def train_together(
                 working[number] = trainer, trainer.run()
         saved = reported = time.monotonic()
         while working:
-            for number, (trainer, parts) in list(working.items()):
+            ready = [number for number, (trainer, _) in working.items() if not trainer.busy]
+            if not ready:
+                time.sleep(0.001)
+            for number in ready:
+                trainer, parts = working[number]
                 if next(parts, StopIteration) is StopIteration:
                     report(trainer)
                     results[number] = trainer.finish()

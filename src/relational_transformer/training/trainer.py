@@ -26,7 +26,7 @@ from .run_folder import RunFolder
 from .splits import make_split
 
 PARTS_IN_FLIGHT = 2
-"""Parts of a run that the host may be ahead of the device."""
+"""Parts of a run that the device has before it is busy."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Progress:
 class Trainer:
     """Trains one fleet in one run folder.
 
-    A run is cut into parts, each ending in a validation. `run` yields after every part; it does not wait for the
-    device, so several trainers, each with a stream of its own, can share one GPU by taking turns.
+    A run is cut into parts, each ending in a validation. `run` yields after every part without waiting for the device,
+    so several trainers, each with a stream of its own, can share one GPU: go on with one that is not `busy`.
 
     `save` may be called between two parts, at any time; a run that goes on from there ends with the same numbers.
     """
@@ -112,12 +112,17 @@ class Trainer:
         while self.part < self.total_parts:
             self._train_part()
             yield
-        self._wait(0)
+        self._wait()
+
+    @property
+    def busy(self) -> bool:
+        """Whether the device has enough to do for now."""
+        self._forget_done()
+        return len(self._events) >= PARTS_IN_FLIGHT
 
     def progress(self) -> Progress:
         """How far the device is with the run; does not wait for what is under way."""
-        while self._events and self._events[0].query():
-            self._events.pop(0)
+        self._forget_done()
         done = self.part - len(self._events)
         examples = self._examples_after(done)
         elapsed = time.monotonic() - self._started
@@ -135,7 +140,7 @@ class Trainer:
 
     def save(self) -> None:
         """Write a checkpoint and the metrics so far."""
-        self._wait(0)
+        self._wait()
         progress = {"part": self.part, "seconds": self.seconds}
         save_checkpoint(self.folder, self._state(), progress)
         self.folder.write_metrics(self.metrics())
@@ -208,7 +213,6 @@ class Trainer:
             event = torch.cuda.Event()
             event.record(self.stream)
             self._events.append(event)
-            self._wait(PARTS_IN_FLIGHT)
 
     def _validate(self) -> None:
         if self.device.type != "cuda":
@@ -268,9 +272,13 @@ class Trainer:
     def _examples_after(self, parts: int) -> int:
         return min(parts * self.steps_per_part, self.total_steps) * self.config.settings.batch_size
 
-    def _wait(self, in_flight: int) -> None:
-        """Wait until at most so many parts are under way on the device."""
-        while len(self._events) > in_flight:
+    def _forget_done(self) -> None:
+        while self._events and self._events[0].query():
+            self._events.pop(0)
+
+    def _wait(self) -> None:
+        """Wait until the device has done all it was given."""
+        while self._events:
             self._events.pop(0).synchronize()
 
     def _on_stream(self) -> AbstractContextManager[Any]:

@@ -3,8 +3,8 @@
 A small relational transformer sees graphs whose nodes are empty and whose edges carry one number. It learns to answer,
 for every node, the sum of the weights leaving it through edges that are heavier than the edge coming back: a question
 that only a model with directed edge vectors can answer. Runs on a laptop in half a minute and prints the share of
-variance it explains on new graphs: after the default 600 steps 96.8% at 8 nodes, the size it was trained on, and 94.7%
-at 16.
+variance it explains on new graphs: after the default 600 steps 94.0% at 8 nodes, the size it was trained on, and 90.8%
+at 16. (Seeds 0 to 4 give 90.4% to 94.0%, and 87.6% to 90.8%.)
 """
 
 import argparse
@@ -49,12 +49,14 @@ def main() -> None:
     torch.manual_seed(0)
     model = Model()
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, start_factor=1.0, end_factor=0.0, total_iters=steps)
     for step in range(1, steps + 1):
         nodes, edges, target = make_graphs(32, num_nodes=8)
         loss = (model(nodes, edges) - target).square().mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        schedule.step()
         if step % 100 == 0:
             print(f"step {step:4d}   loss {loss.item():.5f}   explained {explained(model, 8):6.1%}", flush=True)
     print(f"explained variance on new graphs of 8 nodes: {explained(model, 8):.1%}, of 16: {explained(model, 16):.1%}")

@@ -114,9 +114,7 @@ def run_stack(
         framed[1:, 1:] = between
         between = framed
     for layer in model.layers:
-        inside, between = run_layer(
-            layer, inside, between, globals=globals if model.global_mode == "att" else None
-        )
+        inside, between = run_layer(layer, inside, between, globals=globals if model.global_mode == "att" else None)
     if model.global_input is not None:
         return inside[1:], between[1:, 1:], inside[0]
     return inside, between, None

@@ -111,9 +111,7 @@ def test_without_edges_it_is_scaled_dot_product_attention():
     query, key, value = torch.randn(3, 2, 7, 8).unbind(0)
     edges, mask = torch.randn(2, 7, 7, 5), torch.rand(2, 7, 7) < 0.6
     mask[..., 0] = True
-    out = relational_attention(
-        query, key, value, edges, torch.zeros(24, 5), num_heads=2, attention_mask=mask
-    ).messages
+    out = relational_attention(query, key, value, edges, torch.zeros(24, 5), num_heads=2, attention_mask=mask).messages
     by_head = [tensor.unflatten(-1, (2, 4)).transpose(1, 2) for tensor in (query, key, value)]
     expected = F.scaled_dot_product_attention(*by_head, attn_mask=mask[:, None])
     torch.testing.assert_close(out, expected.transpose(1, 2).flatten(-2))
@@ -173,7 +171,8 @@ def test_softmax_is_float32_under_autocast():
     assert rough.dtype == torch.bfloat16
     torch.testing.assert_close(rough.float(), exact, rtol=0.05, atol=0.05)
     # Scores (256 + 1) / 2 and 256 / 2: bfloat16 cannot tell them apart, float32 can.
-    query, key = torch.tensor([[1.0, 1.0, 0.0, 0.0]] * 2), torch.tensor([[256.0, 1.0, 0.0, 0.0], [256.0, 0.0, 0.0, 0.0]])
+    query = torch.tensor([[1.0, 1.0, 0.0, 0.0]] * 2)
+    key = torch.tensor([[256.0, 1.0, 0.0, 0.0], [256.0, 0.0, 0.0, 0.0]])
     with torch.autocast("cpu", torch.bfloat16):
         out = relational_attention(
             *(tensor.bfloat16() for tensor in (query, key, key, torch.zeros(2, 2, 3), torch.zeros(12, 3))),

@@ -54,6 +54,7 @@ def test_vmap_over_stacked_parameters(mode: str):
     models = [make_stack(global_input_size=2, global_mode=mode) for _ in range(3)]
     parameters, buffers = stack_module_state(models)
     nodes, edges, globals = torch.randn(3, 2, 4, 4), torch.randn(3, 2, 4, 4, 3), torch.randn(3, 2, 2)
+
     def run(parameters, buffers, *inputs):
         return functional_call(models[0], (parameters, buffers), inputs)[:2]
 

@@ -102,6 +102,7 @@ class RelationalTransformer(nn.Module):
             if linear is not None:
                 linear.reset_parameters()
         for layer in self.layers:
+            assert isinstance(layer, RelationalTransformerLayer)
             layer.reset_parameters()
 
     def forward(

@@ -53,6 +53,8 @@ wheel: setup
 	build/wheel/environment/bin/python -m pip install --quiet $(TORCH) numpy
 	build/wheel/environment/bin/python -m pip install --quiet --no-deps build/wheel/*.whl
 	cd build/wheel && environment/bin/python ../../examples/quickstart.py --steps 5
+	cd build/wheel && environment/bin/python -c "import relational_transformer.clrs"
+	cd build/wheel && environment/bin/rt --help
 
 clean:
 	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache

@@ -5,6 +5,7 @@ import pickle
 import random
 from collections import Counter
 
+import numpy as np
 import optuna
 import pytest
 from optuna.testing.pytest_samplers import BasicSamplerTestCase, RelativeSamplerTestCase, SingleOnlySamplerTestCase
@@ -111,6 +112,16 @@ def test_one_seed_makes_the_same_search_again():
         return [trial.params for trial in study.trials]
 
     assert search() == search()
+
+
+def test_its_draws_have_nothing_to_do_with_those_of_others_who_use_the_same_seed():
+    """Of 200 first choices, one in 15 agrees with numpy's generator of that seed: 13, give or take 4."""
+    agreed = 0
+    for seed in range(200):
+        study = study_with(GRID, [], sampler=GridDescentSampler(GRID, seed=seed))
+        x, y = np.random.default_rng(seed).integers([5, 3])
+        agreed += suggest(study.ask(), GRID) == {"x": GRID["x"][x], "y": GRID["y"][y]}
+    assert agreed < 40
 
 
 def test_searches_without_a_seed_differ():

@@ -105,8 +105,10 @@ class GridDescentSampler(BaseSampler):
         index = values.index(self.default[name])
         return range(max(index - 1, 0), min(index + 2, len(values)))
 
-    def _generator(self, trial: FrozenTrial, purpose: str = "") -> np.random.Generator:
-        return np.random.default_rng([self.seed, trial.number, zlib.crc32(purpose.encode())])
+    def _generator(self, trial: FrozenTrial, purpose: str = "the grid") -> np.random.Generator:
+        # Never what `default_rng(seed)` gives, which an objective with the same seed may use: numpy takes [seed, 0, 0]
+        # for the same as seed, so the last word must not be 0.
+        return np.random.default_rng([self.seed, trial.number, 1 + zlib.crc32(purpose.encode())])
 
 
 def check_single_objective(study: Study) -> None:

@@ -20,7 +20,7 @@ def show_example(name: str, length: int, seed: int, version: FeatureVersion = "1
     example = sample(name, 1, length, seed, version=version)
     spec = spec_of(name, version)
     steps = int(example.lengths[0])
-    yield f"{TITLES[name]} ({CLASS_OF[name]}): {example.num_nodes} nodes, {steps} steps, seed {seed}"
+    yield f"{TITLES[name]} ({CLASS_OF[name]}): {example.num_nodes} nodes, {steps} step{'s' * (steps != 1)}, seed {seed}"
 
     yield ""
     yield "inputs"
@@ -57,18 +57,16 @@ def _describe(feature: FeatureSpec, value: np.ndarray) -> list[str]:
         places = ("-".join(str(index) for index in place) for place in np.argwhere(value == 1))
         return [f"{{{', '.join(places)}}}"]
     if value.ndim == 0:
-        return [_number(value)]
-    texts = np.vectorize(_number, otypes=[object])(value)
-    width = max(len(text) for text in texts.flat)
-    rows = texts if value.ndim == 2 else [texts]
-    lines = [" ".join(f"{text:>{width}}" for text in row) for row in rows]
+        return [_number(value.item())]
     if feature.type in (Type.POINTER, Type.SHOULD_BE_PERMUTATION) and value.ndim == 1:
         return [" ".join(f"{node}→{target}" for node, target in enumerate(value) if node != target) or "each to itself"]
-    return lines
+    rows = [[_number(number) for number in row] for row in np.atleast_2d(value).tolist()]
+    width = max(len(text) for row in rows for text in row)
+    return [" ".join(f"{text:>{width}}" for text in row) for row in rows]
 
 
-def _number(value: np.generic | np.ndarray) -> str:
-    """Up to three decimals; a dot where there is no meaning or nothing."""
-    return (
-        "." if value == -1 and np.issubdtype(value.dtype, np.integer) else f"{float(value):.3f}".rstrip("0").rstrip(".")
-    )
+def _number(number: float) -> str:
+    """Up to three decimals; a dot for a whole -1, which says that there is no meaning."""
+    if isinstance(number, int):
+        return "." if number == -1 else str(number)
+    return f"{number:.3f}".rstrip("0").rstrip(".")

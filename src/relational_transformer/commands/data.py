@@ -19,14 +19,14 @@ from relational_transformer.clrs.show import show_example
 
 @dataclass(frozen=True)
 class DataArguments:
-    """Make the canonical data of CLRS-30 algorithms, as the paper used it, and keep it in a cache; data that is there is
-    checked, and made again if it was damaged. Or show, step by step, what an algorithm does on one small example."""
+    """Make the canonical data of CLRS-30 algorithms, as the paper used it, and keep it in a cache. What is there
+    already is checked, and made again if it was damaged. Or show an algorithm on one small example, step by step."""
 
     algorithms: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
     """Algorithms to make data of, for instance bfs or insertion_sort; all thirty if none is named."""
     show: bool = False
     """Print one example of each algorithm named, step by step, and make nothing."""
-    length: int = 6
+    length: int = 8
     """With --show: the size of the example."""
     seed: int = 1
     """With --show: the seed of the example."""

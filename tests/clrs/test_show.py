@@ -77,6 +77,6 @@ def test_command_refuses_mistakes_in_a_sentence(arguments, words):
         run(DataArguments(**arguments))
 
 
-@pytest.mark.parametrize("line", (["--show", "bellman_ford"], ["bellman_ford", "--show"]))
+@pytest.mark.parametrize("line", [["--show", "bellman_ford"], ["bellman_ford", "--show"]])
 def test_the_name_may_stand_before_or_after_the_flag(line):
     assert tyro.cli(DataArguments, args=line) == DataArguments(algorithms=("bellman_ford",), show=True)

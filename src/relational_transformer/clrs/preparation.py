@@ -54,14 +54,24 @@ class Preparation:
 
 
 def prepare(preparations: Sequence[Preparation], processes: int) -> Iterator[PreparedSplit]:
-    """Run all preparations and give back each result as it comes."""
+    """Run all preparations and give back each result as it comes.
+
+    All splits of an algorithm are made by one process, so that no two of them compile it.
+    """
+    groups: dict[str, list[Preparation]] = {}
+    for preparation in preparations:
+        groups.setdefault(preparation.algorithm, []).append(preparation)
     if processes <= 1:
-        for preparation in preparations:
-            yield preparation.run()
+        for group in groups.values():
+            yield from _run(group)
         return
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as executor:
         try:
-            for future in as_completed([executor.submit(preparation.run) for preparation in preparations]):
-                yield future.result()
+            for future in as_completed([executor.submit(_run, group) for group in groups.values()]):
+                yield from future.result()
         finally:
             executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _run(group: list[Preparation]) -> list[PreparedSplit]:
+    return [preparation.run() for preparation in group]

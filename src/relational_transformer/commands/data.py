@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -23,7 +24,7 @@ class DataArguments:
     already is checked, and made again if it was damaged. Or show an algorithm on one small example, step by step."""
 
     algorithms: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """Algorithms to make data of, for instance bfs or insertion_sort; all thirty if none is named."""
+    """Algorithms to make data of, for instance bfs or insertion_sort; all thirty (6 GB) if none is named."""
     show: bool = False
     """Print one example of each algorithm named, step by step, and make nothing."""
     length: int = 8
@@ -86,8 +87,10 @@ def _prepare(arguments: DataArguments, names: tuple[str, ...], console: Console)
 
 
 def _table(prepared: list[PreparedSplit], names: tuple[str, ...]) -> Table:
-    table = Table("algorithm", "split")
-    for title in ("examples", "steps, mean", "longest", "size", "seconds"):
+    table = Table(box=SIMPLE_HEAD)
+    table.add_column("algorithm", no_wrap=True)
+    table.add_column("split")
+    for title in ("examples", "mean steps", "longest", "MB", "seconds"):
         table.add_column(title, justify="right")
     order = {name: place for place, name in enumerate(names)}
     splits = {split: place for place, split in enumerate(SPLITS)}
@@ -98,11 +101,11 @@ def _table(prepared: list[PreparedSplit], names: tuple[str, ...]) -> Table:
             f"{result.num_samples:,}",
             f"{result.mean_steps:.1f}",
             f"{result.longest:,}",
-            f"{result.num_bytes / 1e6:,.1f} MB",
+            f"{result.num_bytes / 1e6:,.1f}",
             f"{result.seconds:.1f}",
         )
     table.add_section()
     total = sum(result.num_bytes for result in prepared)
     count = sum(result.num_samples for result in prepared)
-    table.add_row("together", "", f"{count:,}", "", "", f"{total / 1e6:,.1f} MB", "")
+    table.add_row("together", "", f"{count:,}", "", "", f"{total / 1e6:,.1f}", "")
     return table

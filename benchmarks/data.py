@@ -49,6 +49,7 @@ def make_with_dm_clrs(name: str, count: int, length: int) -> None:
     """The same examples by dm-clrs, which counts both strings in a matcher's length."""
     if name in STRING_MATCHERS:
         length += length // 4
+    assert dm_clrs is not None
     dm_clrs.build_sampler(name, count, seed=1, length=length)
 
 

@@ -87,10 +87,10 @@ def _prepare(arguments: DataArguments, names: tuple[str, ...], console: Console)
 
 
 def _table(prepared: list[PreparedSplit], names: tuple[str, ...]) -> Table:
-    table = Table(box=SIMPLE_HEAD)
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("algorithm", no_wrap=True)
     table.add_column("split")
-    for title in ("examples", "mean steps", "longest", "MB", "seconds"):
+    for title in ("examples", "steps", "longest", "MB", "seconds"):
         table.add_column(title, justify="right")
     order = {name: place for place, name in enumerate(names)}
     splits = {split: place for place, split in enumerate(SPLITS)}

@@ -15,7 +15,8 @@ def test_a_fleet_equals_separate_runs(tmp_path, task: str):
     for number, seed in enumerate((0, 3, 7)):
         alone, alone_result = run_to_the_end(small_config(task=task, seeds=(seed,), precision="fp64"), tmp_path / str(seed))
         for name, parameter in alone.fleet.parameters.items():
-            torch.testing.assert_close(together.fleet.parameters[name][number], parameter[0], rtol=1e-9, atol=1e-11)
+            # Biases before a softmax have gradients of rounding alone, which Adam makes steps of: hence not 1e-12.
+            torch.testing.assert_close(together.fleet.parameters[name][number], parameter[0], rtol=1e-8, atol=1e-9)
         torch.testing.assert_close(together.losses[:, number], alone.losses[:, 0], rtol=1e-9, atol=1e-11)
         assert together.validation_scores[:, number].tolist() == alone.validation_scores[:, 0].tolist()
         assert result["seeds"][number] == alone_result["seeds"][0]

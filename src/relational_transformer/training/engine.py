@@ -14,7 +14,7 @@ from .adam import Adam
 from .data import Draw, Split, length_buckets
 from .fleet import Fleet
 from .memory import free_bytes, saved_bytes
-from .over_seeds import over_seeds
+from .over_seeds import Parameters, over_seeds
 from .precision import Precision, for_computing
 
 SHARE_FOR_ACTIVATIONS = 0.6
@@ -86,9 +86,9 @@ class Engine:
             self._graphs[num_hints] = self._capture(num_hints)
         self._graphs[num_hints]()
 
-    def loss(self, batch: Batch, teacher_forced: Tensor) -> Tensor:
+    def loss(self, parameters: Parameters, batch: Batch, teacher_forced: Tensor) -> Tensor:
         """The loss of every seed, [S]; batch [S, B, ...] with hints [T, S, B, ...], teacher_forced [T - 1, S, B]."""
-        parameters = for_computing(self.fleet.parameters, self.precision)
+        parameters = for_computing(parameters, self.precision)
         by_seed = batch._replace(hints={key: hint.transpose(0, 1) for key, hint in batch.hints.items()})
         steps = self._steps(parameters, by_seed, teacher_forced.transpose(0, 1))
         encoded = self._encode(parameters, batch.inputs)
@@ -107,28 +107,30 @@ class Engine:
         return self._finish(parameters, by_seed, carry).total
 
     def _train(self, num_hints: int) -> None:
-        index = self.index.index_select(0, self.position).squeeze(0)
-        forced = self.teacher_forced.index_select(0, self.position).squeeze(0)[: max(0, num_hints - 1)]
-        losses = self.loss(self.split.gather(index, num_hints), forced)
-        parameters = list(self.fleet.parameters.values())
-        gradients = torch.autograd.grad(losses.sum(), parameters, allow_unused=True, materialize_grads=True)
+        losses, parameters = self._forward(num_hints)
+        gradients = torch.autograd.grad(
+            losses.sum(), list(parameters.values()), allow_unused=True, materialize_grads=True
+        )
         self.adam.step(gradients)
         losses = losses.detach()
         self.losses += losses
         self.finite &= losses.isfinite()
         self.position += 1
 
+    def _forward(self, num_hints: int) -> tuple[Tensor, Parameters]:
+        """Losses [S] of the next step that was loaded, and the parameters that they can be differentiated by."""
+        index = self.index.index_select(0, self.position).squeeze(0)
+        forced = self.teacher_forced.index_select(0, self.position).squeeze(0)[: max(0, num_hints - 1)]
+        # New leaves every time: autograd ties a leaf to the stream of its first use, a graph is captured on another.
+        parameters = {name: block.detach().requires_grad_() for name, block in self.fleet.parameters.items()}
+        return self.loss(parameters, self.split.gather(index, num_hints), forced), parameters
+
     def _must_recompute(self) -> bool:
         """Whether the activations of the longest trajectories would take too much of the memory that is free."""
         most = max(self.buckets)
         if most <= 3:
             return False
-        sizes = []
-        for num_hints in (2, 3):
-            index = self.index.index_select(0, self.position).squeeze(0)
-            forced = self.teacher_forced.index_select(0, self.position).squeeze(0)[: num_hints - 1]
-            batch = self.split.gather(index, num_hints)
-            sizes.append(saved_bytes(lambda batch=batch, forced=forced: self.loss(batch, forced)))
+        sizes = [saved_bytes(lambda num_hints=num_hints: self._forward(num_hints)) for num_hints in (2, 3)]
         return sizes[0] + (sizes[1] - sizes[0]) * (most - 2) > SHARE_FOR_ACTIVATIONS * free_bytes(self.device)
 
     def _capture(self, num_hints: int) -> Callable[[], None]:

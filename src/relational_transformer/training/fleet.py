@@ -24,7 +24,7 @@ class Fleet:
         values: every parameter of every seed, [S · P].
         first, second: Adam's moments of them.
         count: steps made so far, a number on the device.
-        parameters: views of `values` by name, [S, *shape], that gradients are taken of.
+        parameters: views of `values` by name, [S, *shape].
     """
 
     def __init__(self, models: Sequence[nn.Module], device: torch.device) -> None:
@@ -36,9 +36,7 @@ class Fleet:
         self.first = torch.zeros_like(self.values)
         self.second = torch.zeros_like(self.values)
         self.count = torch.zeros((), dtype=torch.float64, device=device)
-        self.parameters: Parameters = {
-            name: block.detach().requires_grad_() for name, block in self.split(self.values).items()
-        }
+        self.parameters: Parameters = self.split(self.values)
 
     def split(self, vector: Tensor) -> Parameters:
         """Views of a vector like `values`, by name, [S, *shape]."""

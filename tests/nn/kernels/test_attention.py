@@ -65,9 +65,7 @@ def test_batch_axes_and_a_shared_mask_broadcast():
     query, edges = torch.randn(2, 3, 4, 32, device=DEVICE), torch.randn(2, 3, 4, 4, 16, device=DEVICE)
     weight = torch.randn(96, 16, device=DEVICE)
     mask = torch.rand(4, 4, device=DEVICE) < 0.5
-    together = kernels.relational_attention(
-        query, query, query, edges, weight, num_heads=2, attention_mask=mask
-    )
+    together = kernels.relational_attention(query, query, query, edges, weight, num_heads=2, attention_mask=mask)
     alone = kernels.relational_attention(
         query[1, 2], query[1, 2], query[1, 2], edges[1, 2], weight, num_heads=2, attention_mask=mask
     )
@@ -78,7 +76,7 @@ def test_batch_axes_and_a_shared_mask_broadcast():
 def test_the_backward_operator_gives_under_vmap_what_it_gives_alone():
     case = AttentionCase(queries=3, keys=3, heads=2, head_size=8, edge_size=16, seeds=2)
     inputs = [tensor.unsqueeze(1) for tensor in case.inputs(torch.float32)]  # one seed each of two models
-    outputs = [attention_operator(*(tensor[model] for tensor in inputs), None, 2, True) for model in range(2)]
+    outputs = [attention_operator(*(tensor[model] for tensor in inputs), None, 2) for model in range(2)]
     saved = [torch.stack(parts) for parts in zip(*outputs, strict=True)]
     gradient = torch.randn_like(saved[0])
 
@@ -94,11 +92,11 @@ def test_the_backward_operator_gives_under_vmap_what_it_gives_alone():
             torch.testing.assert_close(mine[model], other)
 
 
-def test_runs_with_pairs_in_several_parts(monkeypatch):
-    from relational_transformer.nn.kernels import attention_backward
+def test_graphs_may_share_the_buffer_a_few_at_a_time(monkeypatch):
+    from relational_transformer.nn.kernels import attention_forward
 
     case = AttentionCase(queries=3, keys=3, heads=2, head_size=8, edge_size=16, graphs=3)
-    monkeypatch.setattr(attention_backward, "PAIR_BUFFER_BYTES", 1)
+    monkeypatch.setattr(attention_forward, "PAIR_BUFFER_BYTES", 1)
     assert_at_most_twice_the_plain_error(case, torch.float32)
 
 
@@ -113,7 +111,7 @@ def test_no_graphs_give_no_messages():
 def test_operators_keep_the_rules_of_torch():
     case = AttentionCase(queries=3, keys=2, heads=2, head_size=8, edge_size=16, seeds=2, masked=True)
     inputs = [tensor.requires_grad_() for tensor in case.inputs(torch.float32)]
-    arguments = (*inputs, case.mask(), 2, True)
+    arguments = (*inputs, case.mask(), 2)
     torch.library.opcheck(attention_operator, arguments)
     outputs = [tensor.detach() for tensor in attention_operator(*arguments)]
     backward = (torch.randn_like(outputs[0]), *(tensor.detach() for tensor in inputs), case.mask(), *outputs, 2)

@@ -9,4 +9,3 @@ from relational_transformer.nn.kernels.dispatch import available, enabled, use_k
 from relational_transformer.nn.kernels.edge_update import edge_update
 
 __all__ = ["available", "edge_update", "enabled", "relational_attention", "use_kernels"]
-

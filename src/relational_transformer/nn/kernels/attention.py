@@ -32,7 +32,6 @@ def relational_attention(
         edge_weight.unsqueeze(0),
         attention_mask,
         num_heads,
-        torch.is_grad_enabled(),
     )
     return messages.reshape(*batch, queries, messages.shape[-1])
 
@@ -44,7 +43,7 @@ def one_seed(tensor: Tensor, kept: int) -> Tensor:
 
 def row_strided(tensor: Tensor) -> Tensor:
     """The tensor itself where its rows follow each other at one stride (a slice of packed q, k, v), else a copy."""
-    seeds, graphs, nodes, width = tensor.shape
+    _, graphs, nodes, width = tensor.shape
     row = tensor.stride(2)
     if tensor.stride() == (graphs * nodes * row, nodes * row, row, 1) and row >= width:
         return tensor
@@ -60,7 +59,6 @@ def attention_operator(
     weight: Tensor,  # [S, 3 * H * D, E]
     mask: Tensor | None,  # [S, G, NQ, NK]
     num_heads: int,
-    save_context: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     from relational_transformer.nn.kernels.attention_forward import attention_forward
 
@@ -72,7 +70,6 @@ def attention_operator(
         weight.contiguous(),
         mask,
         num_heads,
-        save_context,
     )
 
 
@@ -85,12 +82,11 @@ def _(
     weight: Tensor,
     mask: Tensor | None,
     num_heads: int,
-    save_context: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     seeds, graphs, queries, _, edge_size = edges.shape
     heads = (seeds, graphs, queries, num_heads)
-    context = edges.new_empty((*heads, edge_size) if save_context else (seeds, 0))
-    return query.new_empty(query.shape), query.new_empty(heads, dtype=torch.float32), context
+    log_sum = query.new_empty(heads, dtype=torch.float32)
+    return query.new_empty(query.shape), log_sum, edges.new_empty((*heads, edge_size))
 
 
 @torch.library.custom_op("relational_transformer::attention_backward", mutates_args=())
@@ -134,20 +130,18 @@ def _(
     weight: Tensor,
     *_: Any,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    query, key, value, edges, weight = (
-        tensor.new_empty(tensor.shape) for tensor in (query, key, value, edges, weight)
-    )
+    query, key, value, edges, weight = (tensor.new_empty(tensor.shape) for tensor in (query, key, value, edges, weight))
     return query, key, value, edges, weight
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    query, key, value, edges, weight, mask, ctx.num_heads, _ = inputs
+    query, key, value, edges, weight, mask, ctx.num_heads = inputs
     ctx.save_for_backward(query, key, value, edges, weight, mask, *output)
 
 
 def _differentiate(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
     gradients = attention_backward_operator(gradient, *ctx.saved_tensors, ctx.num_heads)
-    return *gradients, None, None, None
+    return *gradients, None, None
 
 
 torch.library.register_autograd(attention_operator, _differentiate, setup_context=_save)

@@ -8,9 +8,8 @@ With g = d messages, u_i^h = Wv_h^T g_i^h and c_i^h = sum_j a_ij^h e_ij (saved b
     dq_i = sum_j dq_ij    dk_j = sum_i dk_ij    dv_j = sum_i a_ij g_i
     dWq = sum_ij dq_ij e_ij^T    dWk = sum_ij dk_ij e_ij^T    dWv_h = sum_i g_i^h c_i^hT
 
-Four kernels and one matrix product: lift (u and g . message, of the nodes' size), pairs (dq_ij and dk_ij, the nodes'
-gradients), edge gradient, value weight gradient; dq_ij and dk_ij exist for some graphs at a time. Every sum has a fixed
-order: the same inputs give the same bits.
+The products with Wq and Wk are cuBLAS's, some graphs at a time, over a buffer in which dq_ij and dk_ij replace the
+recomputed q_ij and k_ij. No sum is made by atomics: the same inputs give the same bits.
 """
 
 import math
@@ -19,14 +18,17 @@ import torch
 import triton
 from torch import Tensor
 
-from relational_transformer.nn.kernels.attention_edge_gradient import attention_edge_gradient_kernel
-from relational_transformer.nn.kernels.attention_pairs import attention_pairs_kernel
+from relational_transformer.nn.kernels.attention_forward import (
+    VALUE_ROWS,
+    edge_pairs,
+    graphs_at_a_time,
+    row_options,
+)
+from relational_transformer.nn.kernels.attention_pairs import attention_columns_kernel, attention_pairs_kernel
 from relational_transformer.nn.kernels.attention_value import attention_lift_kernel, attention_value_weight_kernel
-from relational_transformer.nn.kernels.tiles import HeadTiles, dot_precision
+from relational_transformer.nn.kernels.tiles import AttentionSizes
 
-PAIR_BUFFER_BYTES = 128 * 2**20
-VALUE_ROWS = 64
-FULL_GRID = 128
+FEW_SEEDS = 32  # below this many, the weights' gradients are summed in several parts, to fill the device
 
 
 def attention_backward(
@@ -43,146 +45,104 @@ def attention_backward(
     num_heads: int,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of query, key, value, edges and weight; shapes as in `attention_forward`."""
+    query_gradient, key_gradient, value_gradient = (tensor.new_empty(tensor.shape) for tensor in (query, key, value))
+    edge_gradient = torch.empty_like(edges)
+    if edges.numel() == 0:
+        nodes = query_gradient.zero_(), key_gradient.zero_(), value_gradient.zero_()
+        return *nodes, edge_gradient, torch.zeros_like(weight)
     seeds, graphs, queries, keys, edge_size = edges.shape
     width = query.shape[-1]
-    if edges.numel() == 0:
-        zeros = [torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device) for tensor in (query, key, value)]
-        return zeros[0], zeros[1], zeros[2], torch.zeros_like(edges), torch.zeros_like(weight)
-    tiles = HeadTiles(num_heads, width // num_heads, edge_size)
-    constants = {**tiles.constants(), "PRECISION": dot_precision(edges.dtype)}
+    sizes = AttentionSizes(num_heads, width // num_heads, edge_size, edges.dtype)
+    constants = sizes.constants()
+    weight_gradient = torch.empty_like(weight, dtype=torch.float32)
+    weight_dtype, weight = weight.dtype, weight.to(edges.dtype)
 
-    lifted = torch.empty_like(context)  # [S, G, NQ, H, E]
-    delta = torch.empty_like(log_sum)  # [S, G, NQ, H]
     nodes = graphs * queries
     value_blocks = triton.cdiv(nodes, VALUE_ROWS)
+    lifted = torch.empty_like(context)  # [S, G, NQ, H, E]
+    delta = torch.empty_like(log_sum)  # [S, G, NQ, H]
     attention_lift_kernel[(num_heads, value_blocks, seeds)](
         gradient, messages, weight, lifted, delta, nodes, ROWS=VALUE_ROWS, **constants
     )
 
-    options = pair_options(tiles, edges.dtype)
-    key_blocks = triton.cdiv(keys, options["KEYS"])
-    row_ranges = triton.cdiv(queries, options["ROW_RANGE"])
-    query_gradient = partial_sums(query, key_blocks)
-    key_gradient = partial_sums(key, row_ranges)
-    value_gradient = partial_sums(value, row_ranges)
-    edge_gradient = torch.empty_like(edges)
-    weight_gradient = torch.empty_like(weight, dtype=torch.float32)
-    mask_strides = (0, 0, 0, 0) if mask is None else mask.stride()
-
-    chunk = graphs_at_a_time(seeds, graphs, queries * keys * 2 * width * edges.element_size())
+    chunk = graphs_at_a_time(edges, width)
     for first in range(0, graphs, chunk):
         count = min(chunk, graphs - first)
-        pairs = edges.new_empty(seeds, count, queries * keys, 2 * width)  # dq_ij and dk_ij
+        part = slice(first, first + count)
+        pairs = edge_pairs(edges[:, part], weight)
         attention = edges.new_empty(seeds, count, queries * keys, num_heads)
-        attention_pairs_kernel[(tiles.groups * key_blocks * row_ranges, count, seeds)](
+        attention_pairs_kernel[(queries, count, seeds)](
             gradient,
             query,
             key,
             value,
             edges,
-            weight,
             query if mask is None else mask.view(torch.uint8),
             log_sum,
             delta,
             lifted,
             query_gradient,
-            key_gradient,
-            value_gradient,
+            edge_gradient,
             pairs,
             attention,
             query.stride(2),
             key.stride(2),
             value.stride(2),
             first,
-            count,
-            seeds,
             graphs,
             queries,
             keys,
-            *mask_strides,
-            1.0 / math.sqrt(tiles.head_size),
+            *((0, 0, 0, 0) if mask is None else mask.stride()),
+            1.0 / math.sqrt(sizes.head_size),
             HAS_MASK=mask is not None,
-            **options,
             **constants,
+            **row_options(keys),
         )
-        edge_options = edge_gradient_options(tiles, edges.dtype)
-        edge_tiles = triton.cdiv(queries, edge_options["ROWS"]) * triton.cdiv(keys, edge_options["KEYS"])
-        attention_edge_gradient_kernel[(edge_tiles, count, seeds)](
+        attention_columns_kernel[(triton.cdiv(keys, 4), count, seeds)](
+            gradient,
             pairs,
             attention,
-            lifted,
-            weight,
-            edge_gradient,
+            key_gradient,
+            value_gradient,
             first,
-            count,
             graphs,
             queries,
             keys,
-            **edge_options,
-            **constants,
+            ROWS=4,
+            KEYS=4,
+            **{name: constants[name] for name in ("HEADS", "HEADS_PAD", "HEAD_SIZE", "HEAD_PAD")},
         )
-        part = pair_weight_gradient(pairs, edges[:, first : first + count])
+        edge_gradient[:, part].flatten(1, 3).baddbmm_(pairs, weight[:, : 2 * width])
+        product = pair_weight_gradient(pairs, edges[:, part])
         if first == 0:
-            weight_gradient[:, : 2 * width] = part
+            weight_gradient[:, : 2 * width] = product
         else:
-            weight_gradient[:, : 2 * width] += part
+            weight_gradient[:, : 2 * width] += product
 
-    splits = max(1, min(value_blocks // 4, FULL_GRID // (seeds * num_heads)))
-    value_weight_gradient = weight.new_empty(splits, seeds, width, edge_size, dtype=torch.float32)
-    attention_value_weight_kernel[(num_heads, splits, seeds)](
-        gradient, context, value_weight_gradient, nodes, seeds, ROWS=VALUE_ROWS, **constants
+    value_parts = max(1, min(value_blocks // 4, FEW_SEEDS // seeds))
+    target = weight_gradient[:, 2 * width :]
+    parts = target[None] if value_parts == 1 else target.new_empty(value_parts, seeds, width, edge_size)
+    attention_value_weight_kernel[(num_heads, value_parts, seeds)](
+        gradient, context, parts, nodes, parts.stride(0), parts.stride(1), ROWS=VALUE_ROWS, **constants
     )
-    torch.sum(value_weight_gradient, 0, out=weight_gradient[:, 2 * width :])
-    return (
-        total(query_gradient, query),
-        total(key_gradient, key),
-        total(value_gradient, value),
-        edge_gradient,
-        weight_gradient.to(weight.dtype),
-    )
+    if value_parts > 1:
+        target.copy_(parts.sum(0))
+    return query_gradient, key_gradient, value_gradient, edge_gradient, weight_gradient.to(weight_dtype)
 
 
 def pair_weight_gradient(pairs: Tensor, edges: Tensor) -> Tensor:
     """dWq and dWk, stacked [S, 2 * H * D, E]: sum over edges of pairs^T edges, in float32."""
-    seeds, graphs, queries, keys, edge_size = edges.shape
+    seeds, graphs, queries, _, edge_size = edges.shape
     width = pairs.shape[-1]
     rows = graphs * queries
-    splits = max(1, FULL_GRID // (2 * seeds))
-    splits = next(count for count in range(min(splits, rows), 0, -1) if rows % count == 0)
-    length = rows // splits * keys
-    left = pairs.reshape(seeds * splits, length, width).transpose(1, 2)
-    right = edges.reshape(seeds * splits, length, edge_size)
+    wanted = max(1, min(rows, FEW_SEEDS // seeds))
+    splits = next(count for count in range(wanted, 0, -1) if rows % count == 0)
+    left = pairs.reshape(seeds * splits, -1, width).transpose(1, 2)
+    right = edges.reshape(seeds * splits, -1, edge_size)
     if edges.dtype == torch.float32:
         product = torch.bmm(left, right)
     elif edges.is_cuda:
         product = torch.bmm(left, right, out_dtype=torch.float32)
     else:
         product = torch.bmm(left.float(), right.float())
-    product = product.view(seeds, splits, width, edge_size)
-    return product[:, 0] if splits == 1 else product.sum(1)
-
-
-def graphs_at_a_time(seeds: int, graphs: int, bytes_per_graph: int) -> int:
-    """How many graphs of every seed share the buffer of dq_ij and dk_ij."""
-    return max(1, min(graphs, PAIR_BUFFER_BYTES // max(1, seeds * bytes_per_graph)))
-
-
-def partial_sums(like: Tensor, parts: int) -> Tensor:
-    """Room [parts, S, G, N, H * D] for sums that several programs share; with one part, the gradient itself."""
-    return like.new_empty((parts, *like.shape), dtype=like.dtype if parts == 1 else torch.float32)
-
-
-def total(parts: Tensor, like: Tensor) -> Tensor:
-    return parts[0] if parts.shape[0] == 1 else parts.sum(0).to(like.dtype)
-
-
-def pair_options(tiles: HeadTiles, dtype: torch.dtype) -> dict[str, int]:
-    """Tile sizes and warps of the kernel that makes dq_ij and dk_ij."""
-    rows = max(4, 16 // tiles.group_heads)
-    return {"ROWS": rows, "KEYS": 16, "ROW_RANGE": 4 * rows, "num_warps": 4, "num_stages": 2}
-
-
-def edge_gradient_options(tiles: HeadTiles, dtype: torch.dtype) -> dict[str, int]:
-    """Tile sizes and warps of the kernel that makes de_ij."""
-    rows = max(4, 16 // tiles.group_heads)
-    return {"ROWS": rows, "KEYS": 16, "num_warps": 4, "num_stages": 2}
+    return product if splits == 1 else product.view(seeds, splits, width, edge_size).sum(1)

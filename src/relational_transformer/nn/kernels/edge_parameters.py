@@ -4,50 +4,43 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-SMALLEST_BLOCK = 16
-
-# Columns of the last block: sums over edges of what belongs to the biases and norms.
-FEED_NORM_BIAS, FEED_NORM_WEIGHT, FEED_OUT_BIAS, NORM_BIAS, NORM_WEIGHT, OUT_BIAS = range(6)
-VECTORS = SMALLEST_BLOCK
-
-
-def padded(size: int) -> int:
-    """The power of two a hidden layer's width is padded to."""
-    return max(SMALLEST_BLOCK, 1 << (size - 1).bit_length())
+VECTORS = 6
 
 
 @dataclass(frozen=True)
 class PackedGradients:
-    """Where each gradient lies in [S, E + 1, columns]: a block of columns for each matrix, one for all vectors.
-
-    The row after the E channels holds the gradient of the feed-forward's inner bias.
-    """
+    """Where each gradient lies in rows [S, rows, length]: the matrices (two of them transposed), then the vectors."""
 
     edge_size: int
     message_size: int
     feed_size: int
 
     @property
-    def columns(self) -> int:
-        return 3 * padded(self.message_size) + 2 * padded(self.feed_size) + VECTORS
+    def rows(self) -> int:
+        return 3 * self.message_size + 2 * self.feed_size + VECTORS + 1
+
+    @property
+    def length(self) -> int:
+        return max(self.edge_size, self.feed_size)
 
     def unpack(self, packed: Tensor) -> tuple[Tensor, ...]:
         """Gradients [S, ...] in the order of `edge_update`'s parameters."""
-        pad, feed_pad = padded(self.message_size), padded(self.feed_size)
-        own, reverse, out, feed_in, feed_out, vectors = packed[:, : self.edge_size].split(
-            [pad, pad, pad, feed_pad, feed_pad, VECTORS], dim=-1
+        message, feed = self.message_size, self.feed_size
+        own, reverse, out, feed_in, feed_out, vectors = packed[..., : self.edge_size].split(
+            [message, message, message, feed, feed, VECTORS + 1], dim=1
         )
+        feed_norm_bias, feed_norm_weight, feed_out_bias, norm_bias, norm_weight, out_bias, _ = vectors.unbind(1)
         return (
-            own[..., : self.message_size].mT,
-            reverse[..., : self.message_size].mT,
-            out[..., : self.message_size],
-            vectors[..., OUT_BIAS],
-            vectors[..., NORM_WEIGHT],
-            vectors[..., NORM_BIAS],
-            feed_in[..., : self.feed_size].mT,
-            packed[:, self.edge_size, : self.feed_size],
-            feed_out[..., : self.feed_size],
-            vectors[..., FEED_OUT_BIAS],
-            vectors[..., FEED_NORM_WEIGHT],
-            vectors[..., FEED_NORM_BIAS],
+            own,
+            reverse,
+            out.mT,
+            out_bias,
+            norm_weight,
+            norm_bias,
+            feed_in,
+            packed[:, -1, :feed],
+            feed_out.mT,
+            feed_out_bias,
+            feed_norm_weight,
+            feed_norm_bias,
         )

@@ -9,7 +9,7 @@ from relational_transformer.nn.kernels.edge_parameters import PackedGradients
 from relational_transformer.nn.kernels.seeds import register_seed_axis
 
 NUM_PARAMETERS = 12
-FEED_IN_BIAS = 7
+FEED_IN_BIAS, FEED_NORM_BIAS = 7, 11  # among the parameters; the backward pass reads neither
 
 
 def edge_update(edges: Tensor, receivers: Tensor, senders: Tensor, *parameters: Tensor, eps: float = 1e-5) -> Tensor:
@@ -20,20 +20,19 @@ def edge_update(edges: Tensor, receivers: Tensor, senders: Tensor, *parameters: 
         edges = edges.to(torch.get_autocast_dtype(edges.device.type))
     batch = edges.shape[:-3]
     ends = (tensor.expand(*batch, *tensor.shape[-2:]) for tensor in (receivers, senders))
-    output = edge_update_operator(
+    output, *_ = edge_update_operator(
         edges.reshape(1, -1, *edges.shape[-3:]),
         *(tensor.reshape(1, -1, *tensor.shape[-2:]) for tensor in ends),
         *(parameter.unsqueeze(0) for parameter in parameters),
         eps,
+        torch.is_grad_enabled(),
     )
     return output.reshape(edges.shape)
 
 
-def laid_out(parameters: tuple[Tensor, ...]) -> list[Tensor]:
-    """Contiguous parameters, but the first two, slices of a wider weight, only along their rows."""
-    own, reverse, *others = parameters
-    slices = [weight if weight.stride(-1) == 1 else weight.contiguous() for weight in (own, reverse)]
-    return slices + [parameter.contiguous() for parameter in others]
+def with_dense_rows(weight: Tensor) -> Tensor:
+    """A weight [S, M, E], perhaps a slice of a wider one: only its rows must lie in one piece."""
+    return weight if weight.stride(-1) == 1 else weight.contiguous()
 
 
 @torch.library.custom_op("relational_transformer::edge_update", mutates_args=())
@@ -54,39 +53,51 @@ def edge_update_operator(
     feed_norm_weight: Tensor,  # [S, E]
     feed_norm_bias: Tensor,  # [S, E]
     eps: float,
-) -> Tensor:
+    save: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     from relational_transformer.nn.kernels.edge_update_forward import edge_update_forward
 
-    parameters = laid_out(
-        (
-            edge_weight,
-            reverse_weight,
-            out_weight,
-            out_bias,
-            norm_weight,
-            norm_bias,
-            feed_in_weight,
-            feed_in_bias,
-            feed_out_weight,
-            feed_out_bias,
-            feed_norm_weight,
-            feed_norm_bias,
-        )
+    others = (
+        out_weight,
+        out_bias,
+        norm_weight,
+        norm_bias,
+        feed_in_weight,
+        feed_in_bias,
+        feed_out_weight,
+        feed_out_bias,
+        feed_norm_weight,
+        feed_norm_bias,
     )
-    return edge_update_forward(edges.contiguous(), receivers.contiguous(), senders.contiguous(), parameters, eps)
+    return edge_update_forward(
+        edges.contiguous(),
+        receivers.contiguous(),
+        senders.contiguous(),
+        [with_dense_rows(edge_weight), with_dense_rows(reverse_weight), *(tensor.contiguous() for tensor in others)],
+        eps,
+        save,
+    )
 
 
 @edge_update_operator.register_fake
-def _(edges: Tensor, *_: Any) -> Tensor:
-    return edges.new_empty(edges.shape)
+def _(edges: Tensor, receivers: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    *parameters, _, save = rest
+    widths = (receivers.shape[-1], parameters[1 + FEED_IN_BIAS].shape[-1], 4)
+    dtypes = (edges.dtype, edges.dtype, torch.float32)
+    messages, feeds, statistics = (
+        edges.new_empty((*edges.shape[:-1], width) if save else (edges.shape[0], 0), dtype=dtype)
+        for width, dtype in zip(widths, dtypes, strict=True)
+    )
+    return edges.new_empty(edges.shape), messages, feeds, statistics
 
 
 @torch.library.custom_op("relational_transformer::edge_update_backward", mutates_args=())
 def edge_update_backward_operator(
     gradient: Tensor,
     edges: Tensor,
-    receivers: Tensor,
-    senders: Tensor,
+    messages: Tensor,  # [S, G, N, N, M]
+    feeds: Tensor,  # [S, G, N, N, F]
+    statistics: Tensor,  # [S, G, N, N, 4]
     edge_weight: Tensor,
     reverse_weight: Tensor,
     out_weight: Tensor,
@@ -94,59 +105,63 @@ def edge_update_backward_operator(
     norm_weight: Tensor,
     norm_bias: Tensor,
     feed_in_weight: Tensor,
-    feed_in_bias: Tensor,
     feed_out_weight: Tensor,
     feed_out_bias: Tensor,
     feed_norm_weight: Tensor,
-    feed_norm_bias: Tensor,
-    eps: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     from relational_transformer.nn.kernels.edge_update_backward import edge_update_backward
 
-    parameters = laid_out(
-        (
-            edge_weight,
-            reverse_weight,
-            out_weight,
-            out_bias,
-            norm_weight,
-            norm_bias,
-            feed_in_weight,
-            feed_in_bias,
-            feed_out_weight,
-            feed_out_bias,
-            feed_norm_weight,
-            feed_norm_bias,
-        )
+    others = (
+        out_weight,
+        out_bias,
+        norm_weight,
+        norm_bias,
+        feed_in_weight,
+        feed_out_weight,
+        feed_out_bias,
+        feed_norm_weight,
     )
     return edge_update_backward(
-        gradient.contiguous(), edges.contiguous(), receivers.contiguous(), senders.contiguous(), parameters, eps
+        gradient.contiguous(),
+        edges.contiguous(),
+        messages.contiguous(),
+        feeds.contiguous(),
+        statistics.contiguous(),
+        [with_dense_rows(edge_weight), with_dense_rows(reverse_weight), *(tensor.contiguous() for tensor in others)],
     )
 
 
-def packing(edges: Tensor, receivers: Tensor, feed_in_bias: Tensor) -> PackedGradients:
-    return PackedGradients(edges.shape[-1], receivers.shape[-1], feed_in_bias.shape[-1])
+def packing(edges: Tensor, messages: Tensor, feeds: Tensor) -> PackedGradients:
+    return PackedGradients(edges.shape[-1], messages.shape[-1], feeds.shape[-1])
 
 
 @edge_update_backward_operator.register_fake
-def _(gradient: Tensor, edges: Tensor, receivers: Tensor, senders: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-    columns = packing(edges, receivers, rest[FEED_IN_BIAS]).columns
-    packed = edges.new_empty(edges.shape[0], edges.shape[-1] + 1, columns, dtype=torch.float32)
-    ends = receivers.new_empty(receivers.shape), senders.new_empty(senders.shape)
-    return edges.new_empty(edges.shape), *ends, packed
+def _(gradient: Tensor, edges: Tensor, messages: Tensor, feeds: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+    seeds, graphs, nodes, *_ = edges.shape
+    packed = packing(edges, messages, feeds)
+    ends = (seeds, graphs, nodes, messages.shape[-1])
+    shapes = (ends, ends, (seeds, packed.rows, packed.length))
+    return edges.new_empty(edges.shape), *(edges.new_empty(shape, dtype=torch.float32) for shape in shapes)
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    *tensors, ctx.eps = inputs
-    ctx.save_for_backward(*tensors)
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    edges, receivers, senders, *parameters, _, _ = inputs
+    ctx.end_dtypes = receivers.dtype, senders.dtype
+    ctx.save_for_backward(edges, *output[1:], *parameters)
 
 
-def _differentiate(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-    edges, receivers, senders, *parameters = ctx.saved_tensors
-    *gradients, packed = edge_update_backward_operator(gradient, *ctx.saved_tensors, ctx.eps)
-    unpacked = packing(edges, receivers, parameters[FEED_IN_BIAS]).unpack(packed)
-    cast = (part.to(parameter.dtype) for part, parameter in zip(unpacked, parameters, strict=True))
-    return *gradients, *cast, None
+def _differentiate(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
+    edges, messages, feeds, statistics, *parameters = ctx.saved_tensors
+    read = [parameter for index, parameter in enumerate(parameters) if index not in (FEED_IN_BIAS, FEED_NORM_BIAS)]
+    edge_gradient, *ends, packed = edge_update_backward_operator(gradient, edges, messages, feeds, statistics, *read)
+    unpacked = packing(edges, messages, feeds).unpack(packed)
+    return (
+        edge_gradient,
+        *(end.to(dtype) for end, dtype in zip(ends, ctx.end_dtypes, strict=True)),
+        *(part.to(parameter.dtype) for part, parameter in zip(unpacked, parameters, strict=True)),
+        None,
+        None,
+    )
 
 
 torch.library.register_autograd(edge_update_operator, _differentiate, setup_context=_save)

@@ -1,10 +1,11 @@
-"""The edge update, backward, by recomputation from the edges, in two passes.
+"""The edge update, backward, in two passes over the edges.
 
-The first goes back from the new edges to z (what the first LayerNorm reads) and the message's hidden layer m; the
-second turns the hidden layer's gradient round, de_ij = dz_ij + W_e^T dm_ij + W_r^T dm_ji, and needs all dm first.
+From the edges, the two hidden layers m and f and the LayerNorms' means and deviations, what lay between is made again.
+The first pass goes back from the new edges to z (what the first LayerNorm reads) and m; the second turns the hidden
+layer's gradient round, de_ij = dz_ij + W_e^T dm_ij + W_r^T dm_ji, and needs all dm first.
 
 Parameter gradients are sums over edges. Each program adds up its own edges and writes its part of them, packed as
-[E + 1, columns] with one column block a parameter (`PackedGradients`); one sum over the programs, in a fixed order, ends it.
+`PackedGradients` says; one sum over the programs, in a fixed order, ends it.
 """
 
 import torch
@@ -12,376 +13,283 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from relational_transformer.nn.kernels import edge_parameters
 from relational_transformer.nn.kernels.edge_parameters import PackedGradients
-from relational_transformer.nn.kernels.edge_tiles import (
-    affine,
+from relational_transformer.nn.kernels.edge_update_forward import (
+    EdgeSizes,
+    contract,
     edge_ends,
-    feed_forward,
-    first_normal,
+    edge_sizes,
+    load_parameter,
     load_vector,
-    message_hidden,
-    normalise_gradient,
+    standardise,
 )
-from relational_transformer.nn.kernels.edge_update_forward import EdgeSizes, edge_sizes
-from relational_transformer.nn.kernels.tiles import load_matrix
-
-FEED_NORM_BIAS = tl.constexpr(edge_parameters.FEED_NORM_BIAS)
-FEED_NORM_WEIGHT = tl.constexpr(edge_parameters.FEED_NORM_WEIGHT)
-FEED_OUT_BIAS = tl.constexpr(edge_parameters.FEED_OUT_BIAS)
-NORM_BIAS = tl.constexpr(edge_parameters.NORM_BIAS)
-NORM_WEIGHT = tl.constexpr(edge_parameters.NORM_WEIGHT)
-OUT_BIAS = tl.constexpr(edge_parameters.OUT_BIAS)
-VECTORS = tl.constexpr(edge_parameters.VECTORS)
-PROGRAMS = 2 * 132
+from relational_transformer.nn.kernels.tiles import load_rows, store_rows
 
 
 @triton.jit
-def add_sum(sums, tile, column: tl.constexpr, PRECISION: tl.constexpr):
-    """Add the sum over edges of a tile [T, CHUNK] to one column of sums [CHUNK, VECTORS]: a product with ones."""
-    ones = tl.zeros((tile.shape[0], VECTORS), tl.float32) + (tl.arange(0, VECTORS) == column).to(tl.float32)[None, :]
-    return tl.dot(tl.trans(tile), ones.to(tile.dtype), sums, input_precision=PRECISION)
+def store_matrix(pointer, first, tile, ROWS: tl.constexpr, SIZE: tl.constexpr, LENGTH: tl.constexpr):
+    """Put sums [ROWS, SIZE] into the packed rows first ... of LENGTH."""
+    rows = tl.arange(0, tile.shape[0])
+    store_rows(pointer + first * LENGTH, rows, rows < ROWS, LENGTH, tile, SIZE)
 
 
 @triton.jit
-def add_norm_sums(sums, g, normal, column: tl.constexpr, PRECISION: tl.constexpr):
-    """A LayerNorm's own gradients: the sum of g for its bias in `column`, that of g * normal for its weight next."""
-    sums = add_sum(sums, g.to(normal.dtype), column, PRECISION)
-    return add_sum(sums, (g * normal.to(tl.float32)).to(normal.dtype), column + 1, PRECISION)
+def store_vector(pointer, row, values, SIZE: tl.constexpr, LENGTH: tl.constexpr):
+    """Put a sum [SIZE] into one packed row of LENGTH."""
+    channels = tl.arange(0, values.shape[0])
+    tl.store(pointer + row * LENGTH + channels, values, mask=channels < SIZE)
 
 
 @triton.jit
-def zero_sums(CHUNKS: tl.constexpr, CHUNK: tl.constexpr, COLUMNS: tl.constexpr):
-    sums = ()
-    for _ in tl.static_range(CHUNKS):
-        sums = sums + (tl.zeros((CHUNK, COLUMNS), tl.float32),)  # noqa: RUF005
-    return sums
-
-
-@triton.jit
-def store_sums(pointer, sums, first_column: tl.constexpr, COLUMNS: tl.constexpr, SIZE: tl.constexpr):
-    """Put sums [SIZE, C] in chunks into columns first_column ... of the packed [SIZE + 1, COLUMNS]."""
-    CHUNK: tl.constexpr = sums[0].shape[0]
-    columns = first_column + tl.arange(0, sums[0].shape[1])
-    for chunk in tl.static_range(len(sums)):
-        channels = chunk * CHUNK + tl.arange(0, CHUNK)
-        where = channels[:, None] * COLUMNS + columns[None, :]
-        tl.store(pointer + where, sums[chunk], mask=(channels < SIZE)[:, None] & (columns >= 0)[None, :])
+def through_norm(gradient, normal, inverse, SIZE: tl.constexpr):
+    """Through a normalisation with x^ its result: dx = (g - mean(g) - x^ mean(g x^)) / std, g the gradient of x^."""
+    mean = tl.sum(gradient, axis=1) / SIZE
+    along = tl.sum(gradient * normal, axis=1) / SIZE
+    channels = tl.arange(0, gradient.shape[1])
+    result = (gradient - mean[:, None] - normal * along[:, None]) * inverse[:, None]
+    return tl.where((channels < SIZE)[None, :], result, 0.0)
 
 
 @triton.jit
 def edge_update_backward_kernel(
     gradient,  # [S, R, E]
     edges,  # [S, R, E]
-    receivers,  # [S, G * N, M]
-    senders,  # [S, G * N, M]
-    edge_weight,  # [S, M, E] by strides
-    reverse_weight,  # [S, M, E] by strides
+    messages,  # m [S, R, M]
+    feeds,  # f [S, R, F]
+    statistics,  # [S, R, 4]
     out_weight,  # [S, E, M]
     out_bias,  # [S, E]
     norm_weight,  # [S, E]
     norm_bias,  # [S, E]
     feed_in_weight,  # [S, F, E]
-    feed_in_bias,  # [S, F]
     feed_out_weight,  # [S, E, F]
     feed_out_bias,  # [S, E]
     feed_norm_weight,  # [S, E]
-    feed_norm_bias,  # [S, E]
-    middle_gradient,  # dz [S, R, E]
+    first_gradient,  # dz [S, R, E]
     message_gradient,  # dm [S, R, M]
-    messages,  # m [S, R, M]
-    parts,  # [S, P, E + 1, COLUMNS]
-    edge_weight_seed_stride,
-    edge_weight_stride,
-    reverse_weight_seed_stride,
-    reverse_weight_stride,
+    parts,  # [S, P, PACKED, LENGTH]
     rows,
-    nodes,
-    eps,
+    PACKED: tl.constexpr,
+    LENGTH: tl.constexpr,
     TILE: tl.constexpr,
     PRECISION: tl.constexpr,
     SIZE: tl.constexpr,
-    CHUNK: tl.constexpr,
-    CHUNKS: tl.constexpr,
+    SIZE_PAD: tl.constexpr,
     MESSAGE: tl.constexpr,
     MESSAGE_PAD: tl.constexpr,
     FEED: tl.constexpr,
     FEED_PAD: tl.constexpr,
 ):
-    """First pass, for some tiles of TILE edges of one seed."""
-    COLUMNS: tl.constexpr = 3 * MESSAGE_PAD + 2 * FEED_PAD + VECTORS
+    """First pass, for some tiles of TILE edges of one seed. Rows past the end have no gradient, and add nothing."""
     dtype: tl.constexpr = edges.dtype.element_ty
     seed = tl.program_id(1).to(tl.int64)
     gradient += seed * rows * SIZE
     edges += seed * rows * SIZE
-    middle_gradient += seed * rows * SIZE
-    message_gradient += seed * rows * MESSAGE
     messages += seed * rows * MESSAGE
-    receivers += seed * (rows // nodes) * MESSAGE
-    senders += seed * (rows // nodes) * MESSAGE
-    edge_weight += seed * edge_weight_seed_stride
-    reverse_weight += seed * reverse_weight_seed_stride
+    feeds += seed * rows * FEED
+    statistics += seed * rows * 4
     out_weight += seed * SIZE * MESSAGE
     out_bias += seed * SIZE
     norm_weight += seed * SIZE
     norm_bias += seed * SIZE
     feed_in_weight += seed * SIZE * FEED
-    feed_in_bias += seed * FEED
     feed_out_weight += seed * SIZE * FEED
     feed_out_bias += seed * SIZE
     feed_norm_weight += seed * SIZE
-    feed_norm_bias += seed * SIZE
-    parts += (seed * tl.num_programs(0) + tl.program_id(0)) * (SIZE + 1) * COLUMNS
+    first_gradient += seed * rows * SIZE
+    message_gradient += seed * rows * MESSAGE
+    parts += (seed * tl.num_programs(0) + tl.program_id(0)) * PACKED * LENGTH
 
-    units = tl.arange(0, MESSAGE_PAD)
-    feed_units = tl.arange(0, FEED_PAD)
-    feed_in_sums = zero_sums(CHUNKS, CHUNK, FEED_PAD)
-    feed_out_sums = zero_sums(CHUNKS, CHUNK, FEED_PAD)
-    vector_sums = zero_sums(CHUNKS, CHUNK, VECTORS)
+    feed_in_sum = tl.zeros((FEED_PAD, SIZE_PAD), tl.float32)
+    feed_out_sum = tl.zeros((FEED_PAD, SIZE_PAD), tl.float32)
+    feed_norm_bias_sum = tl.zeros((SIZE_PAD,), tl.float32)
+    feed_norm_weight_sum = tl.zeros((SIZE_PAD,), tl.float32)
+    feed_out_bias_sum = tl.zeros((SIZE_PAD,), tl.float32)
+    norm_bias_sum = tl.zeros((SIZE_PAD,), tl.float32)
+    norm_weight_sum = tl.zeros((SIZE_PAD,), tl.float32)
+    out_bias_sum = tl.zeros((SIZE_PAD,), tl.float32)
     feed_in_bias_sum = tl.zeros((FEED_PAD,), tl.float32)
     for start in tl.range(tl.program_id(0) * TILE, rows, tl.num_programs(0) * TILE, disable_licm=True):
         row = tl.arange(0, TILE).to(tl.int64) + start
         valid = row < rows
-        own, message = message_hidden(
-            edges,
-            receivers,
-            senders,
-            edge_weight,
-            reverse_weight,
-            edge_weight_stride,
-            reverse_weight_stride,
-            row,
-            valid,
-            nodes,
-            MESSAGE,
-            MESSAGE_PAD,
-            SIZE,
-            CHUNK,
-            CHUNKS,
-            PRECISION,
-        )
-        message_low = message.to(dtype)
-        normal, inverse = first_normal(own, message_low, out_weight, out_bias, eps, MESSAGE, SIZE, CHUNK, PRECISION)
-        feed, last, last_inverse = feed_forward(
-            normal,
-            norm_weight,
-            norm_bias,
-            feed_in_weight,
-            feed_in_bias,
-            feed_out_weight,
-            feed_out_bias,
-            eps,
-            FEED,
-            FEED_PAD,
-            SIZE,
-            CHUNK,
-            PRECISION,
-        )
+        g = load_rows(gradient, row, valid, SIZE, SIZE, SIZE_PAD).to(tl.float32)
+        edge = load_rows(edges, row, valid, SIZE, SIZE, SIZE_PAD).to(tl.float32)
+        message = load_rows(messages, row, valid, MESSAGE, MESSAGE, MESSAGE_PAD)
+        feed = load_rows(feeds, row, valid, FEED, FEED, FEED_PAD)
+        mean = tl.load(statistics + row * 4, mask=valid, other=0.0)
+        inverse = tl.load(statistics + row * 4 + 1, mask=valid, other=0.0)
+        last_mean = tl.load(statistics + row * 4 + 2, mask=valid, other=0.0)
+        last_inverse = tl.load(statistics + row * 4 + 3, mask=valid, other=0.0)
 
-        # Rows past the end read a zero gradient, and so add nothing to any sum.
-        scaled = ()
-        sums = ()
-        for chunk in tl.static_range(CHUNKS):
-            channels = chunk * CHUNK + tl.arange(0, CHUNK)
-            g = load_matrix(gradient, row, valid, channels, channels < SIZE, SIZE).to(tl.float32)
-            sums = sums + (add_norm_sums(vector_sums[chunk], g, last[chunk], FEED_NORM_BIAS, PRECISION),)  # noqa: RUF005
-            scaled = scaled + (g * load_vector(feed_norm_weight, chunk, SIZE, CHUNK),)  # noqa: RUF005
-        vector_sums = sums
-        last_gradient = normalise_gradient(scaled, last, last_inverse, SIZE, CHUNK)
+        # Forward once more: both normalisations.
+        out = load_parameter(out_weight, MESSAGE, dtype, SIZE, SIZE_PAD, MESSAGE, MESSAGE_PAD)
+        tile = edge + load_vector(out_bias, SIZE, SIZE_PAD)
+        tile = tl.dot(message, tl.trans(out), tile, input_precision=PRECISION)
+        normal = standardise(tile, mean, inverse, SIZE)
+        scale = load_vector(norm_weight, SIZE, SIZE_PAD)
+        middle = normal * scale + load_vector(norm_bias, SIZE, SIZE_PAD)
+        feed_out = load_parameter(feed_out_weight, FEED, dtype, SIZE, SIZE_PAD, FEED, FEED_PAD)
+        tile = middle + load_vector(feed_out_bias, SIZE, SIZE_PAD)
+        tile = tl.dot(feed, tl.trans(feed_out), tile, input_precision=PRECISION)
+        last = standardise(tile, last_mean, last_inverse, SIZE)
 
-        feed_low = feed.to(dtype)
-        feed_gradient = tl.zeros((TILE, FEED_PAD), tl.float32)
-        sums = ()
-        vectors = ()
-        for chunk in tl.static_range(CHUNKS):
-            channels = chunk * CHUNK + tl.arange(0, CHUNK)
-            g = last_gradient[chunk].to(dtype)
-            tile = load_matrix(feed_out_weight, channels, channels < SIZE, feed_units, feed_units < FEED, FEED)
-            feed_gradient = tl.dot(g, tile.to(dtype), feed_gradient, input_precision=PRECISION)
-            sums = sums + (tl.dot(tl.trans(g), feed_low, feed_out_sums[chunk], input_precision=PRECISION),)  # noqa: RUF005
-            vectors = vectors + (add_sum(vector_sums[chunk], g, FEED_OUT_BIAS, PRECISION),)  # noqa: RUF005
-        feed_out_sums = sums
-        vector_sums = vectors
-        feed_gradient = tl.where(feed > 0.0, feed_gradient, 0.0)
-        feed_in_bias_sum += tl.sum(feed_gradient, axis=0)
-        feed_gradient = feed_gradient.to(dtype)
+        # Back through the last LayerNorm and the feed-forward.
+        feed_norm_bias_sum += tl.sum(g, axis=0)
+        feed_norm_weight_sum += tl.sum(g * last, axis=0)
+        g = through_norm(g * load_vector(feed_norm_weight, SIZE, SIZE_PAD), last, last_inverse, SIZE)
+        feed_out_bias_sum += tl.sum(g, axis=0)
+        low = g.to(dtype)
+        feed_out_sum = tl.dot(tl.trans(feed), low, feed_out_sum, input_precision=PRECISION)
+        hidden = contract(low, feed_out, PRECISION)
+        hidden = tl.where(feed.to(tl.float32) > 0.0, hidden, 0.0)
+        feed_in_bias_sum += tl.sum(hidden, axis=0)
+        hidden = hidden.to(dtype)
+        feed_in_sum = tl.dot(tl.trans(hidden), middle.to(dtype), feed_in_sum, input_precision=PRECISION)
+        feed_in = load_parameter(feed_in_weight, SIZE, dtype, FEED, FEED_PAD, SIZE, SIZE_PAD)
+        g = tl.dot(hidden, feed_in, g, input_precision=PRECISION)
 
-        scaled = ()
-        sums = ()
-        vectors = ()
-        for chunk in tl.static_range(CHUNKS):
-            channels = chunk * CHUNK + tl.arange(0, CHUNK)
-            middle = affine(normal, norm_weight, norm_bias, chunk, SIZE, CHUNK).to(dtype)
-            sums = sums + (  # noqa: RUF005
-                tl.dot(tl.trans(middle), feed_gradient, feed_in_sums[chunk], input_precision=PRECISION),
-            )
-            tile = load_matrix(feed_in_weight, feed_units, feed_units < FEED, channels, channels < SIZE, SIZE)
-            g = tl.dot(feed_gradient, tile.to(dtype), last_gradient[chunk], input_precision=PRECISION)
-            vectors = vectors + (add_norm_sums(vector_sums[chunk], g, normal[chunk], NORM_BIAS, PRECISION),)  # noqa: RUF005
-            scaled = scaled + (g * load_vector(norm_weight, chunk, SIZE, CHUNK),)  # noqa: RUF005
-        feed_in_sums = sums
-        vector_sums = vectors
-        first_gradient = normalise_gradient(scaled, normal, inverse, SIZE, CHUNK)
+        # Back through the first LayerNorm to z and m.
+        norm_bias_sum += tl.sum(g, axis=0)
+        norm_weight_sum += tl.sum(g * normal, axis=0)
+        g = through_norm(g * scale, normal, inverse, SIZE)
+        out_bias_sum += tl.sum(g, axis=0)
+        low = g.to(dtype)
+        store_rows(first_gradient, row, valid, SIZE, low, SIZE)
+        hidden = contract(low, out, PRECISION)
+        hidden = tl.where(message.to(tl.float32) > 0.0, hidden, 0.0)
+        store_rows(message_gradient, row, valid, MESSAGE, hidden, MESSAGE)
 
-        hidden = tl.zeros((TILE, MESSAGE_PAD), tl.float32)
-        vectors = ()
-        for chunk in tl.static_range(CHUNKS):
-            channels = chunk * CHUNK + tl.arange(0, CHUNK)
-            g = first_gradient[chunk].to(dtype)
-            where = row[:, None] * SIZE + channels[None, :]
-            tl.store(middle_gradient + where, g, mask=valid[:, None] & (channels < SIZE)[None, :])
-            tile = load_matrix(out_weight, channels, channels < SIZE, units, units < MESSAGE, MESSAGE)
-            hidden = tl.dot(g, tile.to(dtype), hidden, input_precision=PRECISION)
-            vectors = vectors + (add_sum(vector_sums[chunk], g, OUT_BIAS, PRECISION),)  # noqa: RUF005
-        vector_sums = vectors
-        hidden = tl.where(message > 0.0, hidden, 0.0).to(dtype)
-        where = row[:, None] * MESSAGE + units[None, :]
-        inside = valid[:, None] & (units < MESSAGE)[None, :]
-        tl.store(message_gradient + where, hidden, mask=inside)
-        tl.store(messages + where, message_low, mask=inside)
-
-    store_sums(parts, feed_in_sums, 3 * MESSAGE_PAD, COLUMNS, SIZE)
-    store_sums(parts, feed_out_sums, 3 * MESSAGE_PAD + FEED_PAD, COLUMNS, SIZE)
-    store_sums(parts, vector_sums, 3 * MESSAGE_PAD + 2 * FEED_PAD, COLUMNS, SIZE)
-    tl.store(parts + SIZE * COLUMNS + feed_units, feed_in_bias_sum)
-    for start in tl.static_range(FEED_PAD, COLUMNS, VECTORS):
-        tl.store(parts + SIZE * COLUMNS + start + tl.arange(0, VECTORS), tl.zeros((VECTORS,), tl.float32))
+    first: tl.constexpr = 3 * MESSAGE + 2 * FEED
+    store_matrix(parts, 3 * MESSAGE, feed_in_sum, FEED, SIZE, LENGTH)
+    store_matrix(parts, 3 * MESSAGE + FEED, feed_out_sum, FEED, SIZE, LENGTH)
+    store_vector(parts, first, feed_norm_bias_sum, SIZE, LENGTH)
+    store_vector(parts, first + 1, feed_norm_weight_sum, SIZE, LENGTH)
+    store_vector(parts, first + 2, feed_out_bias_sum, SIZE, LENGTH)
+    store_vector(parts, first + 3, norm_bias_sum, SIZE, LENGTH)
+    store_vector(parts, first + 4, norm_weight_sum, SIZE, LENGTH)
+    store_vector(parts, first + 5, out_bias_sum, SIZE, LENGTH)
+    store_vector(parts, first + 6, feed_in_bias_sum, FEED, LENGTH)
 
 
 @triton.jit
 def edge_update_reverse_kernel(
-    middle_gradient,  # dz [S, R, E]
+    first_gradient,  # dz [S, R, E]
     message_gradient,  # dm [S, R, M]
     messages,  # m [S, R, M]
     edges,  # [S, R, E]
     edge_weight,  # [S, M, E] by strides
     reverse_weight,  # [S, M, E] by strides
     edge_gradient,  # [S, R, E]
-    parts,  # [S, P, E + 1, COLUMNS]
+    parts,  # [S, P, PACKED, LENGTH]
     edge_weight_seed_stride,
     edge_weight_stride,
     reverse_weight_seed_stride,
     reverse_weight_stride,
     rows,
     nodes,
+    PACKED: tl.constexpr,
+    LENGTH: tl.constexpr,
     TILE: tl.constexpr,
     PRECISION: tl.constexpr,
     SIZE: tl.constexpr,
-    CHUNK: tl.constexpr,
-    CHUNKS: tl.constexpr,
+    SIZE_PAD: tl.constexpr,
     MESSAGE: tl.constexpr,
     MESSAGE_PAD: tl.constexpr,
     FEED: tl.constexpr,
     FEED_PAD: tl.constexpr,
 ):
-    """Second pass: de_ij = dz_ij + W_e^T dm_ij + W_r^T dm_ji, and dW_e, dW_r."""
-    COLUMNS: tl.constexpr = 3 * MESSAGE_PAD + 2 * FEED_PAD + VECTORS
+    """Second pass: de_ij = dz_ij + W_e^T dm_ij + W_r^T dm_ji, and dW_e, dW_r, dW_5."""
     dtype: tl.constexpr = edges.dtype.element_ty
     seed = tl.program_id(1).to(tl.int64)
     edges += seed * rows * SIZE
-    middle_gradient += seed * rows * SIZE
+    first_gradient += seed * rows * SIZE
     edge_gradient += seed * rows * SIZE
     message_gradient += seed * rows * MESSAGE
     messages += seed * rows * MESSAGE
     edge_weight += seed * edge_weight_seed_stride
     reverse_weight += seed * reverse_weight_seed_stride
-    parts += (seed * tl.num_programs(0) + tl.program_id(0)) * (SIZE + 1) * COLUMNS
+    parts += (seed * tl.num_programs(0) + tl.program_id(0)) * PACKED * LENGTH
 
-    units = tl.arange(0, MESSAGE_PAD)
-    unit_valid = units < MESSAGE
-    edge_sums = zero_sums(CHUNKS, CHUNK, MESSAGE_PAD)
-    reverse_sums = zero_sums(CHUNKS, CHUNK, MESSAGE_PAD)
-    out_sums = zero_sums(CHUNKS, CHUNK, MESSAGE_PAD)
+    own_sum = tl.zeros((MESSAGE_PAD, SIZE_PAD), tl.float32)
+    other_sum = tl.zeros((MESSAGE_PAD, SIZE_PAD), tl.float32)
+    out_sum = tl.zeros((MESSAGE_PAD, SIZE_PAD), tl.float32)
     for start in tl.range(tl.program_id(0) * TILE, rows, tl.num_programs(0) * TILE, disable_licm=True):
         row = tl.arange(0, TILE).to(tl.int64) + start
         valid = row < rows
         _, _, reverse = edge_ends(row, nodes)
-        own_gradient = load_matrix(message_gradient, row, valid, units, unit_valid, MESSAGE)
-        other_gradient = load_matrix(message_gradient, reverse, valid, units, unit_valid, MESSAGE)
-        message = load_matrix(messages, row, valid, units, unit_valid, MESSAGE)
-        new_edge_sums = ()
-        new_reverse_sums = ()
-        new_out_sums = ()
-        for chunk in tl.static_range(CHUNKS):
-            channels = chunk * CHUNK + tl.arange(0, CHUNK)
-            channel_valid = channels < SIZE
-            own = tl.trans(load_matrix(edges, row, valid, channels, channel_valid, SIZE))
-            update = tl.dot(own, own_gradient, edge_sums[chunk], input_precision=PRECISION)
-            new_edge_sums = new_edge_sums + (update,)  # noqa: RUF005
-            update = tl.dot(own, other_gradient, reverse_sums[chunk], input_precision=PRECISION)
-            new_reverse_sums = new_reverse_sums + (update,)  # noqa: RUF005
-            g = load_matrix(middle_gradient, row, valid, channels, channel_valid, SIZE)
-            update = tl.dot(tl.trans(g), message, out_sums[chunk], input_precision=PRECISION)
-            new_out_sums = new_out_sums + (update,)  # noqa: RUF005
-            tile = load_matrix(edge_weight, units, unit_valid, channels, channel_valid, edge_weight_stride)
-            g = tl.dot(own_gradient, tile.to(dtype), g.to(tl.float32), input_precision=PRECISION)
-            tile = load_matrix(reverse_weight, units, unit_valid, channels, channel_valid, reverse_weight_stride)
-            g = tl.dot(other_gradient, tile.to(dtype), g, input_precision=PRECISION)
-            where = row[:, None] * SIZE + channels[None, :]
-            tl.store(edge_gradient + where, g.to(dtype), mask=valid[:, None] & channel_valid[None, :])
-        edge_sums = new_edge_sums
-        reverse_sums = new_reverse_sums
-        out_sums = new_out_sums
-    store_sums(parts, edge_sums, 0, COLUMNS, SIZE)
-    store_sums(parts, reverse_sums, MESSAGE_PAD, COLUMNS, SIZE)
-    store_sums(parts, out_sums, 2 * MESSAGE_PAD, COLUMNS, SIZE)
+        own = load_rows(message_gradient, row, valid, MESSAGE, MESSAGE, MESSAGE_PAD)
+        other = load_rows(message_gradient, reverse, valid, MESSAGE, MESSAGE, MESSAGE_PAD)
+        message = load_rows(messages, row, valid, MESSAGE, MESSAGE, MESSAGE_PAD)
+        edge = load_rows(edges, row, valid, SIZE, SIZE, SIZE_PAD)
+        g = load_rows(first_gradient, row, valid, SIZE, SIZE, SIZE_PAD)
+        own_sum = tl.dot(tl.trans(own), edge, own_sum, input_precision=PRECISION)
+        other_sum = tl.dot(tl.trans(other), edge, other_sum, input_precision=PRECISION)
+        out_sum = tl.dot(tl.trans(message), g, out_sum, input_precision=PRECISION)
+        weight = load_parameter(edge_weight, edge_weight_stride, dtype, MESSAGE, MESSAGE_PAD, SIZE, SIZE_PAD)
+        g = tl.dot(own, weight, g.to(tl.float32), input_precision=PRECISION)
+        weight = load_parameter(reverse_weight, reverse_weight_stride, dtype, MESSAGE, MESSAGE_PAD, SIZE, SIZE_PAD)
+        g = tl.dot(other, weight, g, input_precision=PRECISION)
+        store_rows(edge_gradient, row, valid, SIZE, g, SIZE)
+    store_matrix(parts, 0, own_sum, MESSAGE, SIZE, LENGTH)
+    store_matrix(parts, MESSAGE, other_sum, MESSAGE, SIZE, LENGTH)
+    store_matrix(parts, 2 * MESSAGE, out_sum, MESSAGE, SIZE, LENGTH)
 
 
 def edge_update_backward(
-    gradient: Tensor, edges: Tensor, receivers: Tensor, senders: Tensor, parameters: list[Tensor], eps: float
+    gradient: Tensor,
+    edges: Tensor,
+    messages: Tensor,
+    feeds: Tensor,
+    statistics: Tensor,
+    parameters: list[Tensor],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of edges, receivers and senders, and those of the parameters as `PackedGradients` lays them out."""
-    sizes = edge_sizes(edges, receivers, parameters[7])
-    seeds, graphs, nodes, _, edge_size = edges.shape
-    columns = PackedGradients(edge_size, sizes.message_size, sizes.feed_size).columns
-    if edges.numel() == 0:
-        packed = edges.new_zeros(seeds, edge_size + 1, columns, dtype=torch.float32)
-        return torch.zeros_like(edges), torch.zeros_like(receivers), torch.zeros_like(senders), packed
-    options, programs = backward_options(sizes)
-    middle_gradient = torch.empty_like(edges)
+    """Gradients of edges, receivers and senders, and those of the parameters as `PackedGradients` lays them out.
+
+    `parameters` are those the backward pass reads, in the order of `edge_update`'s arguments.
+    """
+    sizes = edge_sizes(edges, messages.shape[-1], feeds.shape[-1])
+    packed = PackedGradients(sizes.edge_size, sizes.message_size, sizes.feed_size)
     edge_gradient = torch.empty_like(edges)
-    message_gradient = edges.new_empty(seeds, graphs, nodes, nodes, sizes.message_size)
-    messages = torch.empty_like(message_gradient)
-    parts = edges.new_empty(seeds, programs, edge_size + 1, columns, dtype=torch.float32)
-    strides = (*parameters[0].stride()[:2], *parameters[1].stride()[:2])
-    edge_update_backward_kernel[(programs, seeds)](
-        gradient,
-        edges,
-        receivers,
-        senders,
-        *parameters,
-        middle_gradient,
-        message_gradient,
-        messages,
-        parts,
-        *strides,
-        sizes.rows,
-        nodes,
-        eps,
-        **options,
-        **sizes.constants(),
-    )
-    edge_update_reverse_kernel[(programs, seeds)](
-        middle_gradient,
-        message_gradient,
-        messages,
-        edges,
-        *parameters[:2],
-        edge_gradient,
-        parts,
-        *strides,
-        sizes.rows,
-        nodes,
-        **options,
-        **sizes.constants(),
-    )
-    receivers_gradient = message_gradient.sum(3, dtype=torch.float32).to(receivers.dtype)
-    senders_gradient = message_gradient.sum(2, dtype=torch.float32).to(senders.dtype)
+    message_gradient = torch.empty_like(messages)
+    options, programs = backward_options(sizes)
+    parts = edges.new_zeros(sizes.seeds, programs, packed.rows, packed.length, dtype=torch.float32)
+    if edges.numel() > 0:
+        first_gradient = torch.empty_like(edges)
+        edge_weight, reverse_weight, *others = parameters
+        constants = {**sizes.constants(), **options, "PACKED": packed.rows, "LENGTH": packed.length}
+        edge_update_backward_kernel[(programs, sizes.seeds)](
+            gradient,
+            edges,
+            messages,
+            feeds,
+            statistics,
+            *others,
+            first_gradient,
+            message_gradient,
+            parts,
+            sizes.rows,
+            **constants,
+        )
+        edge_update_reverse_kernel[(programs, sizes.seeds)](
+            first_gradient,
+            message_gradient,
+            messages,
+            edges,
+            edge_weight,
+            reverse_weight,
+            edge_gradient,
+            parts,
+            *edge_weight.stride()[:2],
+            *reverse_weight.stride()[:2],
+            sizes.rows,
+            sizes.nodes,
+            **constants,
+        )
+    receivers_gradient = message_gradient.sum(3, dtype=torch.float32)
+    senders_gradient = message_gradient.sum(2, dtype=torch.float32)
     return edge_gradient, receivers_gradient, senders_gradient, parts.sum(1)
 
 
 def backward_options(sizes: EdgeSizes) -> tuple[dict[str, int], int]:
-    """Tile size and warps, and the number of programs that share the edges of a seed."""
-    tile = 64
-    programs = max(1, min(triton.cdiv(sizes.rows, tile), triton.cdiv(PROGRAMS, sizes.seeds)))
-    return {"TILE": tile, "num_warps": 8, "num_stages": 1}, programs
+    """Tile size and warps of both passes, and their programs for each seed."""
+    return {"TILE": 16, "num_warps": 8, "num_stages": 1}, sizes.programs(16, 132 * 3)

@@ -1,0 +1,130 @@
+"""The fused kernels on a CUDA device: exactness at many sizes, determinism, compile, CUDA graphs and memory."""
+
+import pytest
+import torch
+from torch.func import functional_call, stack_module_state, vmap
+
+from relational_transformer import RelationalTransformerLayer
+from relational_transformer.nn import kernels
+from tests.nn.kernels.cases import (
+    AttentionCase,
+    EdgeUpdateCase,
+    assert_at_most_twice_the_plain_error,
+    output_and_gradients,
+)
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+    pytest.mark.filterwarnings("ignore"),  # compilers and profilers of torch warn about their own internals
+]
+
+PAPER_SIZES = {"node_size": 192, "edge_size": 192, "num_heads": 12, "head_size": 16, "node_hidden_size": 192}
+
+
+@pytest.fixture(autouse=True)
+def _tensor_cores():
+    """float32 by tf32, in the kernels as in the plain path."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=["bfloat16", "float32"])
+@pytest.mark.parametrize("head_size", [8, 16, 28, 32, 64], ids=lambda size: f"head{size}")
+def test_attention_is_as_exact_as_the_plain_path(head_size: int, dtype: torch.dtype):
+    for nodes in (1, 3, 17, 64, 80, 130):
+        case = AttentionCase(
+            nodes, nodes, heads=5, head_size=head_size, edge_size=72, seeds=2, masked=nodes in (17, 80)
+        )
+        assert_at_most_twice_the_plain_error(case, dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=["bfloat16", "float32"])
+def test_attention_at_the_papers_sizes(dtype: torch.dtype):
+    for nodes in (16, 20, 64):
+        case = AttentionCase(nodes, nodes, heads=12, head_size=16, edge_size=192, seeds=3, graphs=4)
+        assert_at_most_twice_the_plain_error(case, dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=["bfloat16", "float32"])
+@pytest.mark.parametrize("sizes", [(192, 16, 8), (128, 16, 8), (72, 5, 3), (40, 32, 16)], ids=str)
+def test_edge_update_is_as_exact_as_the_plain_path(sizes: tuple[int, int, int], dtype: torch.dtype):
+    for nodes in (1, 3, 16, 17, 64, 80, 130):
+        assert_at_most_twice_the_plain_error(EdgeUpdateCase(nodes, *sizes, seeds=2, graphs=2), dtype)
+
+
+def test_the_same_inputs_give_the_same_bits():
+    for case in (
+        AttentionCase(16, 16, heads=12, head_size=16, edge_size=192, seeds=20, graphs=4),
+        EdgeUpdateCase(16, 192, 16, 8, seeds=20, graphs=4),
+    ):
+        inputs = case.inputs(torch.bfloat16)
+        fused, _ = case.functions()
+        gradient = torch.randn_like(fused(*inputs))
+        once, again = (output_and_gradients(fused, inputs, gradient) for _ in range(2))
+        assert all(torch.equal(a, b) for a, b in zip(once, again, strict=True))
+
+
+def fleet(seeds: int):
+    """A layer for each seed, in bfloat16 with float32 parameters in the attention and edge update kernels' hands."""
+    layers = [RelationalTransformerLayer(**PAPER_SIZES).cuda() for _ in range(seeds)]
+    parameters, _ = stack_module_state(layers)
+    parameters = {name: tensor.detach().requires_grad_() for name, tensor in parameters.items()}
+
+    def run(parameters, nodes, edges):
+        return functional_call(layers[0], parameters, (nodes, edges))
+
+    return vmap(run), parameters
+
+
+def test_a_compiled_fleet_trains_as_the_plain_one():
+    run, parameters = fleet(3)
+    nodes, edges = torch.randn(3, 4, 16, 192, device="cuda"), torch.randn(3, 4, 16, 16, 192, device="cuda")
+    results = []
+    for fused in (False, True):
+        with kernels.use_kernels(fused):
+            torch.compiler.reset()
+            step = torch.compile(run, fullgraph=True) if fused else run
+            out = step(parameters, nodes, edges)
+            loss = out[0].square().mean() + (out[1] * edges).mean()
+            results.append([*out, *torch.autograd.grad(loss, list(parameters.values()))])
+    for plain, fast in zip(*results, strict=True):
+        assert (plain - fast).norm() <= 3e-3 * plain.norm() + 1e-9
+
+
+def test_a_training_step_runs_inside_a_cuda_graph():
+    run, parameters = fleet(2)
+    nodes, edges = torch.randn(2, 4, 16, 192, device="cuda"), torch.randn(2, 4, 16, 16, 192, device="cuda")
+
+    def step():
+        out = run(parameters, nodes, edges)
+        return torch.autograd.grad(out[0].sum() + (out[1] * edges).sum(), list(parameters.values()))
+
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(2):
+            expected = step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = step()
+    graph.replay()
+    torch.cuda.synchronize()
+    assert all(torch.equal(a, b) for a, b in zip(captured, expected, strict=True))
+
+
+def test_large_graphs_need_less_memory_than_the_plain_path():
+    peaks = {}
+    for fused in (True, False):
+        layer = RelationalTransformerLayer(**{**PAPER_SIZES, "edge_size": 128}).cuda()
+        nodes = torch.randn(4, 256, 192, device="cuda")
+        edges = torch.randn(4, 256, 256, 128, device="cuda", requires_grad=True)
+        torch.cuda.reset_peak_memory_stats()
+        with kernels.use_kernels(fused):
+            out = layer(nodes, edges)
+            (out.nodes.sum() + out.edges.square().sum()).backward()
+        peaks[fused] = torch.cuda.max_memory_allocated() / (edges.numel() * edges.element_size())
+    assert peaks[True] < 0.6 * peaks[False]

@@ -1,5 +1,6 @@
 """Files of trajectories are whole or not there, and say so when they were touched."""
 
+import socket
 import subprocess
 import sys
 import textwrap
@@ -31,7 +32,7 @@ def test_what_is_loaded_is_what_was_saved_mapped_and_aligned(path, data):
     for stage in ("inputs", "hints", "outputs"):
         for name, array in getattr(loaded, stage).items():
             assert array.dtype == getattr(data, stage)[name].dtype
-            assert isinstance(array, np.memmap)
+            assert not array.flags.owndata
             assert not array.flags.writeable
             assert array.ctypes.data % storage.ALIGNMENT == 0
     np.testing.assert_array_equal(loaded.lengths, data.lengths)
@@ -77,15 +78,17 @@ def test_what_a_killed_process_left_is_swept_away_and_a_living_ones_is_not(tmp_p
             sys.executable,
             "-c",
             textwrap.dedent(f"""
-                import os, pathlib, signal
-                pathlib.Path({str(tmp_path)!r}, f".data.clrs.{{os.getpid()}}.partial").write_bytes(b"half")
+                import os, pathlib, signal, socket
+                name = f".data-0.{{socket.gethostname()}}.{{os.getpid()}}.partial"
+                pathlib.Path({str(tmp_path)!r}, name).write_bytes(b"half")
                 os.kill(os.getpid(), signal.SIGKILL)
             """),
         ],
         check=False,
     )
     assert killed.returncode < 0
-    living = tmp_path / ".data.clrs.1.partial"
+    assert len(list(tmp_path.iterdir())) == 1
+    living = tmp_path / f".data-0.{socket.gethostname()}.1.partial"
     living.write_bytes(b"half")
     save(tmp_path / "data.clrs", data, REQUEST)
     assert sorted(path.name for path in tmp_path.iterdir()) == [living.name, "data.clrs"]

@@ -14,9 +14,11 @@ import contextlib
 import hashlib
 import json
 import os
+import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -43,8 +45,8 @@ def save(path: Path, trajectories: Trajectories, request: Mapping[str, Any]) -> 
     description = json.dumps({"request": dict(request), "arrays": entries}).encode()
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_abandoned(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    _remove_abandoned(path.parent)
+    partial = path.with_name(f".{path.stem}-{uuid4().hex[:8]}.{socket.gethostname()}.{os.getpid()}.partial")
     sha = hashlib.sha256()
     try:
         with partial.open("wb") as file:
@@ -86,7 +88,7 @@ def load(path: Path, request: Mapping[str, Any]) -> Trajectories:
         dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
         offset = start + entry["offset"]
         raw = data[offset : offset + dtype.itemsize * int(np.prod(shape))]
-        stages[entry["stage"]][entry["name"]] = raw.view(dtype).reshape(shape)
+        stages[entry["stage"]][entry["name"]] = np.asarray(raw).view(dtype).reshape(shape)
     return Trajectories(stages["inputs"], stages["hints"], stages["outputs"], stages["lengths"]["lengths"])
 
 
@@ -101,9 +103,9 @@ def _aligned(offset: int) -> int:
     return -(-offset // ALIGNMENT) * ALIGNMENT
 
 
-def _remove_abandoned(path: Path) -> None:
-    """Remove the unfinished files of processes that were killed while they wrote this one."""
-    for partial in path.parent.glob(f".{path.name}.*.partial"):
+def _remove_abandoned(folder: Path) -> None:
+    """Remove what processes of this machine that were killed while they wrote have left unfinished."""
+    for partial in folder.glob(f".*.{socket.gethostname()}.*.partial"):
         process = partial.name.split(".")[-2]
         if process.isdigit() and not _is_running(int(process)):
             with contextlib.suppress(OSError):

@@ -36,7 +36,8 @@ def stream(
         batch_size: examples a batch.
         length: size of the problem, as in `sample`.
         seed: of the whole stream, any whole number from 0 on.
-        workers: processes that make batches ahead of their use; 0 makes them here, when they are asked for.
+        workers: processes that make batches ahead of their use; 0 makes them here, when they are asked for. They are
+            started afresh, so a script that wants them needs `if __name__ == "__main__":` around what it does.
         first_batch: number of the batch to begin with.
         version: features of dm-clrs "1.0", as in the paper, or "2.0".
     """

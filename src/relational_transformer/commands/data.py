@@ -90,7 +90,7 @@ def _table(prepared: list[PreparedSplit], names: tuple[str, ...]) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("algorithm", no_wrap=True)
     table.add_column("split")
-    for title in ("examples", "steps", "longest", "MB", "seconds"):
+    for title in ("examples", "steps", "longest", "MB", "s"):
         table.add_column(title, justify="right")
     order = {name: place for place, name in enumerate(names)}
     splits = {split: place for place, split in enumerate(SPLITS)}

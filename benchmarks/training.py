@@ -115,8 +115,10 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = parser.parse_args()
 
-    print(f"{arguments.model} on {arguments.task}, {hardware(torch.device(arguments.device))}, torch {torch.__version__}")
-    print(f"{'seeds':>5} {'precision':>9} {'kernels':>8} {'examples/s':>11} {'ready':>10} {'validation':>12} {'memory':>13}")
+    print(
+        f"{arguments.model} on {arguments.task}, {hardware(torch.device(arguments.device))}, torch {torch.__version__}"
+    )
+    print("seeds precision  kernels  examples/s      ready   validation        memory")
     on_cuda = arguments.device.startswith("cuda")
     for fleet in arguments.fleets:
         seeds, _, precision = fleet.partition(":")

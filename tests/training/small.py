@@ -9,7 +9,13 @@ from relational_transformer.processors.settings import TUNED, Settings
 from relational_transformer.training import Protocol, RunFolder, TrainConfig, Trainer
 
 SETTINGS = replace(
-    TUNED["rt"], hidden_size=8, num_heads=2, num_layers=1, node_hidden_size=6, edge_hidden_sizes=(4, 3), learning_rate=3e-3
+    TUNED["rt"],
+    hidden_size=8,
+    num_heads=2,
+    num_layers=1,
+    node_hidden_size=6,
+    edge_hidden_sizes=(4, 3),
+    learning_rate=3e-3,
 )
 PROTOCOL = Protocol(
     train_examples=20,
@@ -23,7 +29,12 @@ PROTOCOL = Protocol(
 
 
 def small_config(
-    *, task: str = "bfs", seeds: tuple[int, ...] = (0, 1), settings: Settings = SETTINGS, protocol: Protocol = PROTOCOL, **rest
+    *,
+    task: str = "bfs",
+    seeds: tuple[int, ...] = (0, 1),
+    settings: Settings = SETTINGS,
+    protocol: Protocol = PROTOCOL,
+    **rest,
 ) -> TrainConfig:
     return TrainConfig(task, "rt", settings, protocol, seeds, **{"precision": "fp32", **rest})
 

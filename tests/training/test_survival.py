@@ -18,10 +18,33 @@ from relational_transformer.training import checkpoint as checkpoints
 from tests.training.small import run_to_the_end, small_config
 
 ARGUMENTS = [
-    "train", "bfs", "--seeds", "2", "--protocol", "quick", "--hidden-size", "8", "--num-heads", "2", "--num-layers", "1",
-    "--train-examples", "20", "--examples", "160", "--validation-interval", "4", "--test-nodes", "7", "--compile", "off",
-    "--device", "cpu", "--checkpoint-seconds", "0",
-]  # fmt: skip
+    "train",
+    "bfs",
+    "--seeds",
+    "2",
+    "--protocol",
+    "quick",
+    "--hidden-size",
+    "8",
+    "--num-heads",
+    "2",
+    "--num-layers",
+    "1",
+    "--train-examples",
+    "20",
+    "--examples",
+    "160",
+    "--validation-interval",
+    "4",
+    "--test-nodes",
+    "7",
+    "--compile",
+    "off",
+    "--device",
+    "cpu",
+    "--checkpoint-seconds",
+    "0",
+]
 
 
 def rt(out: Path) -> subprocess.Popen:
@@ -109,7 +132,7 @@ def test_a_damaged_checkpoint_is_noticed_and_the_one_before_is_used(tmp_path, ca
     else:
         content.clear()
     folder.checkpoint.write_bytes(content)
-    trainer, result = run_to_the_end(small_config(), folder.path)
+    _, result = run_to_the_end(small_config(), folder.path)
     assert "checkpoint.safetensors is damaged" in caplog.text
     assert result["seeds"] == expected["seeds"]
 
@@ -142,7 +165,7 @@ def test_a_full_disk_is_one_clear_line_and_loses_nothing(tmp_path, monkeypatch):
 def test_a_folder_that_cannot_be_written_is_one_clear_line(tmp_path):
     (tmp_path / "file").write_text("")
     with (
-        pytest.raises(OSError, match="cannot write to the run folder .*: Not a directory"),
+        pytest.raises(OSError, match=r"cannot write to the run folder .*: Not a directory"),
         RunFolder(tmp_path / "file" / "run").opened({}),
     ):
         pass

@@ -13,7 +13,9 @@ def test_a_fleet_equals_separate_runs(tmp_path, task: str):
     """Three seeds alone and together, in float64: the same parameters, losses and scores."""
     together, result = run_to_the_end(small_config(task=task, seeds=(0, 3, 7), precision="fp64"), tmp_path / "together")
     for number, seed in enumerate((0, 3, 7)):
-        alone, alone_result = run_to_the_end(small_config(task=task, seeds=(seed,), precision="fp64"), tmp_path / str(seed))
+        alone, alone_result = run_to_the_end(
+            small_config(task=task, seeds=(seed,), precision="fp64"), tmp_path / str(seed)
+        )
         for name, parameter in alone.fleet.parameters.items():
             # Biases before a softmax have gradients of rounding alone, which Adam makes steps of: hence not 1e-12.
             torch.testing.assert_close(together.fleet.parameters[name][number], parameter[0], rtol=1e-8, atol=1e-9)
@@ -40,7 +42,7 @@ def test_the_first_of_the_best_validations_is_tested(tmp_path):
         scores = trainer.validation_scores[:, number].tolist()
         assert row["validation"] == max(scores)
         assert row["examples_of_best"] == 12 * (scores.index(max(scores)) + 1)
-    config, scores = evaluate_run(RunFolder(tmp_path / "run"), torch.device("cpu"))
+    _, scores = evaluate_run(RunFolder(tmp_path / "run"), torch.device("cpu"))
     assert scores == [row["test"] for row in result["seeds"]]
 
 

@@ -84,7 +84,9 @@ def run(arguments: TrainArguments) -> None:
         )
     folder = RunFolder(out)
     metrics = folder.read_metrics()
-    draw_curves(folder.curves, f"{arguments.processor} on {arguments.task}", metrics, [row["test"] for row in result["seeds"]])
+    draw_curves(
+        folder.curves, f"{arguments.processor} on {arguments.task}", metrics, [row["test"] for row in result["seeds"]]
+    )
     if arguments.tensorboard:
         _write_tensorboard(folder, config, metrics)
     display.show_result(result, folder)
@@ -109,7 +111,9 @@ def _write_tensorboard(folder: RunFolder, config: TrainConfig, metrics: list[dic
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("curves for TensorBoard need it: pip install tensorboard", name="tensorboard") from None
+        raise ModuleNotFoundError(
+            "curves for TensorBoard need it: pip install tensorboard", name="tensorboard"
+        ) from None
     for number, seed in enumerate(config.seeds):
         with SummaryWriter(str(folder.path / "tensorboard" / f"seed-{seed}")) as writer:
             for row in metrics:

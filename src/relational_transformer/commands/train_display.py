@@ -41,7 +41,8 @@ class Display:
         now = trainer.progress()
         done = now.examples / now.total_examples
         status = (
-            f"loss {_range(now.losses, '.3f')}   validation {_range([100 * score for score in now.validation], '.1f')}%   "
+            f"loss {_range(now.losses, '.3f')}   "
+            f"validation {_range([100 * score for score in now.validation], '.1f')}%   "
             f"{now.examples_per_second:,.0f} examples/s   {_duration(now.seconds_left)} left"
         )
         failed = now.finite.count(False)

@@ -8,7 +8,9 @@ from relational_transformer.training.protocol import PROTOCOLS
 from .measured import Measured
 from .paper import published
 
-HEADER = "| task | model | seeds | ours | paper (20 seeds) | difference | within ± 2 s.d. |\n|---|---|---|---|---|---|---|\n"
+HEADER = (
+    "| task | model | seeds | ours | paper (20 seeds) | difference | within ± 2 s.d. |\n|---|---|---|---|---|---|---|\n"
+)
 
 
 def compare(results: Iterable[Measured]) -> str:

@@ -19,7 +19,7 @@ class Published:
 @cache
 def numbers() -> dict[str, Any]:
     """The contents of `paper.json`."""
-    return json.loads(resources.files(__package__).joinpath("paper.json").read_text())
+    return json.loads(resources.files("relational_transformer.reports").joinpath("paper.json").read_text())
 
 
 def published(task: str, model: str) -> Published | None:

@@ -64,5 +64,5 @@ def _digest(tensors: State) -> str:
     sha = hashlib.sha256()
     for name in sorted(tensors):
         sha.update(f"{name} {tensors[name].dtype} {list(tensors[name].shape)}\n".encode())
-        sha.update(memoryview(tensors[name].reshape(-1).view(torch.uint8).numpy()))
+        sha.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
     return sha.hexdigest()

@@ -39,9 +39,7 @@ class Split:
         flat = index.flatten()
 
         def take(features: Packed) -> Packed:
-            return {
-                key: data.index_select(0, flat).unflatten(0, index.shape) for key, data in features.items()
-            }
+            return {key: data.index_select(0, flat).unflatten(0, index.shape) for key, data in features.items()}
 
         hints = {
             key: data[:num_hints].index_select(1, flat).unflatten(1, index.shape) for key, data in self.hints.items()

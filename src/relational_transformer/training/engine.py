@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map
 from torch.utils.checkpoint import checkpoint
 
 from relational_transformer.reasoning.features import Batch
@@ -36,7 +37,8 @@ class Engine:
         self, network: Network, fleet: Fleet, split: Split, *, learning_rate: float, batch_size: int,
         precision: Precision, compiled: bool, recompute: bool | None = None,
     ) -> None:  # fmt: skip
-        self.network, self.fleet, self.split, self.precision = network, fleet, split, precision
+        self.network, self.fleet, self.split = network, fleet, split
+        self.precision: Precision = precision
         self.device = fleet.values.device
         self.adam = Adam(fleet, network, learning_rate, compiled=compiled)
         self.buckets = length_buckets(split.host_lengths, fleet.num_seeds * batch_size)
@@ -96,7 +98,7 @@ class Engine:
         carry = _with_gradients(self._start(parameters, encoded))
         for step in steps:
             # Strides that differ with the number of steps would be compiled for one by one.
-            step = torch.utils._pytree.tree_map(Tensor.contiguous, step)
+            step = tree_map(Tensor.contiguous, step)
             if self.recompute:
                 carry = checkpoint(
                     self._advance, parameters, encoded, carry, step,
@@ -166,4 +168,4 @@ def _with_gradients(tree: Any) -> Any:
         is_real = isinstance(leaf, Tensor) and leaf.is_floating_point()
         return leaf.contiguous().requires_grad_() if is_real and not leaf.requires_grad else leaf
 
-    return torch.utils._pytree.tree_map(mark, tree)
+    return tree_map(mark, tree)

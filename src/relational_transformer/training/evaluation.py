@@ -21,7 +21,8 @@ class Evaluator:
     """
 
     def __init__(self, network: Network, split: Split, num_seeds: int, precision: Precision) -> None:
-        self.network, self.split, self.num_seeds, self.precision = network, split, num_seeds, precision
+        self.network, self.split, self.num_seeds = network, split, num_seeds
+        self.precision: Precision = precision
         device = split.lengths.device
         edges = num_seeds * split.num_nodes**2
         at_once = max(1, EDGES_AT_ONCE[device.type] // edges)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a temporary file beside `path`, then put it in its place."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.writing")
     try:

@@ -1,14 +1,17 @@
 """The parameters of many seeds of one model, side by side, and their optimiser."""
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from .over_seeds import Parameters
 
+Model = TypeVar("Model", bound=nn.Module)
 
-def initialise(build: Callable[[], nn.Module], seed: int) -> nn.Module:
+
+def initialise(build: Callable[[], Model], seed: int) -> Model:
     """A model with the initialisation of `seed`, the same on every machine and device."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -3,14 +3,15 @@
 from typing import Literal
 
 import torch
-from torch import nn
+
+from relational_transformer.reasoning.network import Network
 
 from .over_seeds import Parameters
 
 Precision = Literal["tf32", "bf16", "fp32", "fp64"]
 
 
-def set_precision(precision: Precision, network: nn.Module) -> None:
+def set_precision(precision: Precision, network: Network) -> None:
     """Prepare torch and the network. Parameters and optimiser are float32 throughout (float64 with `fp64`)."""
     torch.set_float32_matmul_precision("highest" if precision in ("fp32", "fp64") else "high")
     network.activation_dtype = torch.bfloat16 if precision == "bf16" else None

@@ -28,7 +28,14 @@ class Protocol:
     """Probability with which a step sees the true hints instead of the model's own, per example."""
 
     def __post_init__(self) -> None:
-        positive = ("train_examples", "train_nodes", "validation_nodes", "test_nodes", "evaluation_examples", "examples")
+        positive = (
+            "train_examples",
+            "train_nodes",
+            "validation_nodes",
+            "test_nodes",
+            "evaluation_examples",
+            "examples",
+        )
         for name in (*positive, "validation_interval"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name.replace('_', '-')} must be at least 1, got {getattr(self, name)}")

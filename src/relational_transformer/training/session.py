@@ -53,8 +53,8 @@ def train_together(
 ) -> list[dict[str, Any]]:
     """Train several fleets side by side, part by part, and return their results.
 
-    On CUDA each has a stream of its own and goes at its own pace, so that small fleets fill the device together. `report` is called with a
-    trainer about every `report_seconds`.
+    On CUDA each has a stream of its own and goes at its own pace, so that small fleets fill the device together.
+    `report` is called with a trainer about every `report_seconds`.
     """
     results: list[dict[str, Any] | None] = [None] * len(runs)
     with ExitStack() as stack, _stop_signals() as stop:
@@ -86,7 +86,9 @@ def train_together(
                     trainer.save()
                 saved = time.monotonic()
             if stop and working:
-                where = ", ".join(f"{trainer.folder.path} at example {trainer.examples}" for trainer, _ in working.values())
+                where = ", ".join(
+                    f"{trainer.folder.path} at example {trainer.examples}" for trainer, _ in working.values()
+                )
                 raise Stopped(f"stopped by {stop[0]}, saved {where}; the same command goes on from there")
     return [result for result in results if result is not None]
 

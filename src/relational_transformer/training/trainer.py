@@ -241,9 +241,16 @@ class Trainer:
         return graph.replay
 
     def _state(self) -> dict[str, Tensor]:
-        vectors = {"values": self.fleet.values, "first": self.fleet.first, "second": self.fleet.second, "best": self.best}
+        vectors = {
+            "values": self.fleet.values,
+            "first": self.fleet.first,
+            "second": self.fleet.second,
+            "best": self.best,
+        }
         named = {
-            f"{kind}.{name}": block for kind, vector in vectors.items() for name, block in self.fleet.split(vector).items()
+            f"{kind}.{name}": block
+            for kind, vector in vectors.items()
+            for name, block in self.fleet.split(vector).items()
         }
         return {
             **named,

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -106,7 +107,16 @@ def test_longer_traces_than_the_algorithm_says_are_impossible():
         for length in (4, 5, 8):
             drawn = implementation.draw(sampling.open_stream(7), 200, length)
             data = sample(name, 200, length, seed=7, version="2.0")
-            assert data.lengths.max() <= implementation.longest(drawn), name
+            if name != "mst_kruskal":  # which looks for itself
+                assert data.lengths.max() <= implementation.longest(drawn), name
+
+
+def test_a_trace_that_runs_out_of_rows_is_run_again_with_more(monkeypatch):
+    expected = sample("mst_kruskal", 20, 16, seed=8).digest()
+    implementation = replace(sampling.IMPLEMENTATIONS["mst_kruskal"], longest=lambda drawn: 2)
+    monkeypatch.setitem(sampling.IMPLEMENTATIONS, "mst_kruskal", implementation)
+    monkeypatch.setattr(tracing, "SCRATCH_BYTES", 1)
+    assert sample("mst_kruskal", 20, 16, seed=8).digest() == expected
 
 
 def test_the_data_does_not_import_torch():

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+OUT_OF_ROWS = -1
+
 Drawn = tuple[np.ndarray, ...]
 """What an example is about, at full precision and batch first: float64 keys [B, N], a weight matrix [B, N, N], ..."""
 
@@ -18,7 +20,9 @@ class Algorithm:
         features: `Drawn` -> the input features by name, float or integer arrays, batch first.
         trace: compiled (example, drawn, hints, outputs, row) -> row. Runs one example, writes a row of every hint for
             each step from `row` on, writes the outputs at `example`, and gives back the first row it did not use.
-        longest: `Drawn` -> a number of steps that no trace of these examples can exceed.
+        longest: `Drawn` -> a number of steps that no trace of these examples can exceed. Compiled code writes without
+            looking, so this has to be right; where only a wasteful number would be, the trace looks, and gives up with
+            `OUT_OF_ROWS` for want of room, to be run again with more.
         shortest: the smallest length that makes sense.
     """
 

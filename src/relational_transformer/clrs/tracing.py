@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from relational_transformer.clrs.algorithm import Drawn
+from relational_transformer.clrs.algorithm import OUT_OF_ROWS, Drawn
 from relational_transformer.clrs.algorithms import IMPLEMENTATIONS
 from relational_transformer.clrs.compiled import compiled_entry, entry
 from relational_transformer.clrs.feature import FeatureSpec, Location, Spec, Stage, Type
@@ -72,17 +72,23 @@ class HintRecorder:
         count = len(drawn[0])
         longest = self._implementation.longest(drawn)
         rows = longest + SCRATCH_BYTES // self._row_bytes
+        ends = np.zeros(count, np.int64)
+        done = 0
+        while done < count:
+            self._make_room(rows)
+            before = done
+            done = self._run(drawn, tuple(self._scratch.values()), tuple(outputs.values()), ends, done, longest)
+            if done == before:
+                rows *= 2
+                continue
+            starts = np.concatenate([[0], ends[before : done - 1]])
+            self._collect(first + before, starts, ends[before:done])
+
+    def _make_room(self, rows: int) -> None:
         if not self._scratch or len(next(iter(self._scratch.values()))) < rows:
             self._scratch = {
                 name: np.empty((rows, *array.shape[2:]), array.dtype) for name, array in self._hints.items()
             }
-        ends = np.zeros(count, np.int64)
-        done = 0
-        while done < count:
-            before = done
-            done = self._run(drawn, tuple(self._scratch.values()), tuple(outputs.values()), ends, done, longest)
-            starts = np.concatenate([[0], ends[before : done - 1]])
-            self._collect(first + before, starts, ends[before:done])
 
     def _collect(self, first: int, starts: np.ndarray, ends: np.ndarray) -> None:
         """Move the rows starts[k] .. ends[k] - 1 of the scratch buffer to example first + k."""
@@ -113,6 +119,8 @@ def _run_examples(drawn, hints, outputs, ends, example, longest):
     row = 0
     while example < len(ends) and row + longest <= len(hints[0]):
         row = _trace(example, drawn, hints, outputs, row)
+        if row == OUT_OF_ROWS:
+            break
         ends[example] = row
         example += 1
     return example

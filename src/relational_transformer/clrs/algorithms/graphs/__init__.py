@@ -27,17 +27,19 @@ def _three_a_node(drawn: Drawn) -> int:
     return 3 * drawn[0].shape[1]
 
 
+def _degree(drawn: Drawn) -> int:
+    return int((drawn[0] != 0).sum(axis=2).max(initial=0))
+
+
 def _low_steps(drawn: Drawn) -> int:
-    """A node looks at its neighbours once, and once more after each of its children: 2 N - 1 times in all."""
-    size = drawn[0].shape[1]
-    return 3 * size + 2 * size * size
+    """A node looks at its neighbours once, and once more after each of its children: all of them 2 N - 1 times."""
+    return _three_a_node(drawn) + 2 * drawn[0].shape[1] * _degree(drawn)
 
 
 def _union_steps(drawn: Drawn) -> int:
-    """For every edge: its first and its last step, and a climb of less than N steps from either end."""
+    """Four steps an edge are about enough; the trace sees to it that there is room for the next edge."""
     size = drawn[0].shape[1]
-    edges = int((drawn[0] != 0).sum(axis=(1, 2)).max(initial=0))  # each is there twice, or once as a self-loop
-    return 1 + edges * (1 + size)
+    return 1 + 2 * size + 2 * size * _degree(drawn)
 
 
 GRAPHS = {

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from relational_transformer.clrs.algorithm import OUT_OF_ROWS
 from relational_transformer.clrs.algorithms.rows import put, put_matrix, put_one
 from relational_transformer.clrs.compiled import compiled
 
@@ -59,6 +60,8 @@ def mst_kruskal(example, drawn, hints, outputs, row):
                 count += 1
 
     for edge in np.argsort(weights[:count]):
+        if row + 2 * size > len(hints[0]):  # a climb from either end has less than N steps, and there are two more
+            return OUT_OF_ROWS
         u, v = ends[edge, 0], ends[edge, 1]
         root_u, root_v = u, v
         path_u[:] = 0

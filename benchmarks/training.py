@@ -79,6 +79,7 @@ def measure(task: str, model: str, num_seeds: int, precision: Precision, argumen
         part += 1
     speed = made / (time.perf_counter() - started)
     if arguments.profile:
+        load(part)
         profile(engine)
 
     validation = load_split(network, make_split(task, "val", protocol), device)

@@ -33,10 +33,9 @@ class Adam:
         self.update: Callable[..., None] = torch.compile(_update, dynamic=False) if compiled else _update
 
     @torch.no_grad()
-    def step(self, gradients: Iterable[Tensor]) -> None:
-        """One step along gradients [S, *shape], in the order of `fleet.parameters`."""
+    def step(self, gradient: Tensor) -> None:
+        """One step along a gradient, a vector like `fleet.values`."""
         fleet = self.fleet
-        gradient = torch.cat([one.flatten() for one in gradients])
         fleet.count += 1
         state = (fleet.values, fleet.first, fleet.second)
         by_name = [fleet.split(vector) for vector in state]

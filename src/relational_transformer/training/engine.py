@@ -15,7 +15,7 @@ from .adam import Adam
 from .data import Draw, Split, length_buckets
 from .fleet import Fleet
 from .memory import free_bytes, saved_bytes
-from .over_seeds import Parameters, over_seeds
+from .over_seeds import over_seeds
 from .precision import Precision, for_computing
 
 SHARE_FOR_ACTIVATIONS = 0.6
@@ -51,13 +51,18 @@ class Engine:
         self.teacher_forced = torch.zeros(0)
         self.hints_of_step: list[int] = []
         self._graphs: dict[int, Callable[[], None]] = {}
-        self._steps = over_seeds(network, "steps")
-        self._encode = over_seeds(network, "encode_inputs")
-        self._start = over_seeds(network, "initial_carry")
-        self._finish = over_seeds(network, "losses")
-        training_step = over_seeds(network, "training_step")
+        self._steps = self._of_fleet("steps")
+        self._encode = self._of_fleet("encode_inputs")
+        self._start = self._of_fleet("initial_carry")
+        self._finish = self._of_fleet("losses")
+        training_step = self._of_fleet("training_step")
         self._advance = torch.compile(training_step, fullgraph=True, dynamic=False) if compiled else training_step
         self.recompute = recompute
+
+    def _of_fleet(self, method: str) -> Callable[..., Any]:
+        """A method of the network for all seeds, its parameters in one vector."""
+        call, split = over_seeds(self.network, method), self.fleet.split
+        return lambda values, *arguments: call(split(values), *arguments)
 
     def load(self, drawn: Draw) -> None:
         """Take what the next steps are made of."""
@@ -88,44 +93,46 @@ class Engine:
             self._graphs[num_hints] = self._capture(num_hints)
         self._graphs[num_hints]()
 
-    def loss(self, parameters: Parameters, batch: Batch, teacher_forced: Tensor) -> Tensor:
-        """The loss of every seed, [S]; batch [S, B, ...] with hints [T, S, B, ...], teacher_forced [T - 1, S, B]."""
-        parameters = for_computing(parameters, self.precision)
+    def loss(self, values: Tensor, batch: Batch, teacher_forced: Tensor) -> Tensor:
+        """The loss of every seed, [S]; batch [S, B, ...] with hints [T, S, B, ...], teacher_forced [T - 1, S, B].
+
+        `values` is a vector like `fleet.values`. Steps take it whole and not by name, so that over the steps one
+        gradient is added up and not a hundred.
+        """
+        values = for_computing(values, self.precision)
         by_seed = batch._replace(hints={key: hint.transpose(0, 1) for key, hint in batch.hints.items()})
-        steps = self._steps(parameters, by_seed, teacher_forced.transpose(0, 1))
-        encoded = self._encode(parameters, batch.inputs)
+        steps = self._steps(values, by_seed, teacher_forced.transpose(0, 1))
+        encoded = self._encode(values, batch.inputs)
         # The first step must look like all others to the compiler: its carry has gradients too.
-        carry = _with_gradients(self._start(parameters, encoded))
+        carry = _with_gradients(self._start(values, encoded))
         for step in steps:
             # Strides that differ with the number of steps would be compiled for one by one.
             step = tree_map(Tensor.contiguous, step)
             if self.recompute:
                 carry = checkpoint(
-                    self._advance, parameters, encoded, carry, step,
+                    self._advance, values, encoded, carry, step,
                     use_reentrant=False, preserve_rng_state=False, determinism_check="none",
                 )  # fmt: skip
             else:
-                carry = self._advance(parameters, encoded, carry, step)
-        return self._finish(parameters, by_seed, carry).total
+                carry = self._advance(values, encoded, carry, step)
+        return self._finish(values, by_seed, carry).total
 
     def _train(self, num_hints: int) -> None:
-        losses, parameters = self._forward(num_hints)
-        gradients = torch.autograd.grad(
-            losses.sum(), list(parameters.values()), allow_unused=True, materialize_grads=True
-        )
-        self.adam.step(gradients)
+        losses, values = self._forward(num_hints)
+        (gradient,) = torch.autograd.grad(losses.sum(), values)
+        self.adam.step(gradient)
         losses = losses.detach()
         self.losses += losses
         self.finite &= losses.isfinite()
         self.position += 1
 
-    def _forward(self, num_hints: int) -> tuple[Tensor, Parameters]:
+    def _forward(self, num_hints: int) -> tuple[Tensor, Tensor]:
         """Losses [S] of the next step that was loaded, and the parameters that they can be differentiated by."""
         index = self.index.index_select(0, self.position).squeeze(0)
         forced = self.teacher_forced.index_select(0, self.position).squeeze(0)[: max(0, num_hints - 1)]
-        # New leaves every time: autograd ties a leaf to the stream of its first use, a graph is captured on another.
-        parameters = {name: block.detach().requires_grad_() for name, block in self.fleet.parameters.items()}
-        return self.loss(parameters, self.split.gather(index, num_hints), forced), parameters
+        # A new leaf every time: autograd ties a leaf to the stream of its first use, a graph is captured on another.
+        values = self.fleet.values.detach().requires_grad_()
+        return self.loss(values, self.split.gather(index, num_hints), forced), values
 
     def _must_recompute(self) -> bool:
         """Whether the activations of the longest trajectories would take too much of the memory that is free."""

@@ -36,7 +36,7 @@ class Evaluator:
     @torch.no_grad()
     def scores(self, parameters: Parameters) -> Tensor:
         """The score of every seed, float64 [S]; parameters [S, *shape] by name."""
-        parameters = for_computing(parameters, self.precision)
+        parameters = {name: for_computing(values, self.precision) for name, values in parameters.items()}
         counts: dict[str, Tensor] = {}
         for part, num_steps in zip(self.parts, self.steps_of_part, strict=True):
             for key, more in self._count(parameters, part, num_steps).items():

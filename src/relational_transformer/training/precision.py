@@ -3,10 +3,9 @@
 from typing import Literal
 
 import torch
+from torch import Tensor
 
 from relational_transformer.reasoning.network import Network
-
-from .over_seeds import Parameters
 
 Precision = Literal["tf32", "bf16", "fp32", "fp64"]
 
@@ -19,8 +18,6 @@ def set_precision(precision: Precision, network: Network) -> None:
         network.double()
 
 
-def for_computing(parameters: Parameters, precision: Precision) -> Parameters:
-    """The parameters as the network computes with them."""
-    if precision != "bf16":
-        return parameters
-    return {name: parameter.bfloat16() for name, parameter in parameters.items()}
+def for_computing(values: Tensor, precision: Precision) -> Tensor:
+    """Parameters as the network computes with them."""
+    return values.bfloat16() if precision == "bf16" else values

@@ -77,7 +77,7 @@ class HintRecorder:
         while done < count:
             self._make_room(rows)
             before = done
-            done = self._run(drawn, tuple(self._scratch.values()), tuple(outputs.values()), ends, done, longest)
+            done = self._run(drawn, tuple(self._scratch.values()), tuple(outputs.values()), ends, done, longest, 0)
             if done == before:
                 rows *= 2
                 continue
@@ -114,9 +114,11 @@ def _trace(example, drawn, hints, outputs, row):
     raise NotImplementedError
 
 
-def _run_examples(drawn, hints, outputs, ends, example, longest):
-    """Trace from `example` on while the longest possible trace fits into the rows left; return the first not traced."""
-    row = 0
+def _run_examples(drawn, hints, outputs, ends, example, longest, row):
+    """Trace from `example` on while the longest possible trace fits into the rows left; return the first not traced.
+
+    `row` is the first row to write. (Were it a 0 in here, numba would compile each trace twice, once for the constant.)
+    """
     while example < len(ends) and row + longest <= len(hints[0]):
         row = _trace(example, drawn, hints, outputs, row)
         if row == OUT_OF_ROWS:

@@ -12,9 +12,9 @@ from tests.training.small import SETTINGS
 
 
 @pytest.mark.parametrize("task", ["bellman_ford", "graham_scan", "find_maximum_subarray_kadane"])
-@pytest.mark.parametrize("edges_at_once", [1, 200, 10**9])
-def test_equals_predicting_one_example_after_the_other(monkeypatch, task: str, edges_at_once: int):
-    monkeypatch.setitem(evaluation.EDGES_AT_ONCE, "cpu", edges_at_once)
+@pytest.mark.parametrize("channels_at_once", [1, 1600, 10**9])
+def test_equals_predicting_one_example_after_the_other(monkeypatch, task: str, channels_at_once: int):
+    monkeypatch.setitem(evaluation.CHANNELS_AT_ONCE, "cpu", channels_at_once)
     models = [initialise(lambda: build_network(task, SETTINGS), seed) for seed in (0, 1)]
     fleet, network = Fleet(models, torch.device("cpu")), models[0]
     split = load_split(network, sample(task, 5, 6, 2), torch.device("cpu"))

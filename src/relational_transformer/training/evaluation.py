@@ -10,8 +10,8 @@ from .data import Split
 from .over_seeds import Parameters, over_seeds
 from .precision import Precision, for_computing
 
-EDGES_AT_ONCE = {"cuda": 2_000_000, "cpu": 200_000}
-"""Edges of all seeds that are evaluated together; bounds the memory."""
+CHANNELS_AT_ONCE = {"cuda": 400_000_000, "cpu": 40_000_000}
+"""Channels of the edge vectors of all seeds that are evaluated together; bounds the memory."""
 
 
 class Evaluator:
@@ -24,8 +24,8 @@ class Evaluator:
         self.network, self.split, self.num_seeds = network, split, num_seeds
         self.precision: Precision = precision
         device = split.lengths.device
-        edges = num_seeds * split.num_nodes**2
-        at_once = max(1, EDGES_AT_ONCE[device.type] // edges)
+        channels = num_seeds * split.num_nodes**2 * network.hidden_size
+        at_once = max(1, CHANNELS_AT_ONCE[device.type] // channels)
         order = split.lengths.argsort(stable=True)
         self.parts = order.split(at_once)
         self.steps_of_part = [max(1, int(split.lengths[part].max()) - 1) for part in self.parts]

@@ -49,7 +49,7 @@ class Display:
         status += f"   {failed} of {len(now.finite)} seeds failed" if failed else ""
         self.progress.update(self.bar, completed=done, status=status)
         if not self.console.is_terminal and done >= self.last_printed + 0.05:
-            self.console.print(f"{done:4.0%}   {status}", highlight=False)
+            self.console.print(f"{done:4.0%}   {status}", highlight=False, soft_wrap=True)
             self.last_printed = done
 
     def show_result(self, result: dict[str, Any], folder: RunFolder) -> None:
@@ -57,13 +57,14 @@ class Display:
         console = Console()
         protocol = self.config.protocol
         table = Table(title=f"{self.config.model} on {self.config.task}")
-        for column in ("seed", "train loss", "validation", "best after", f"test, {protocol.test_nodes} nodes"):
+        for column in ("seed", "loss", "train", "validation", "best after", f"test, {protocol.test_nodes} nodes"):
             table.add_column(column, justify="right")
         losses = folder.read_metrics()[-1]["loss"]
         for row, loss in zip(result["seeds"], losses, strict=True):
             table.add_row(
                 str(row["seed"]),
                 "failed" if loss is None else f"{loss:.3f}",
+                "failed" if row["failed"] else f"{100 * row['train']:.2f}%",
                 f"{100 * row['validation']:.2f}%",
                 f"{row['examples_of_best']:,}" if row["examples_of_best"] else "-",
                 "failed" if row["failed"] else f"{100 * row['test']:.2f}%",
@@ -71,7 +72,7 @@ class Display:
         scores = [100 * row["test"] for row in result["seeds"] if not row["failed"]]
         if len(scores) > 1:
             deviation = statistics.stdev(scores)
-            table.add_row("mean", "", "", "", f"{statistics.mean(scores):.2f}% ± {deviation:.2f}")
+            table.add_row("mean", "", "", "", "", f"{statistics.mean(scores):.2f}% ± {deviation:.2f}")
         console.print(table)
         console.print(f"result   {folder.result}\npicture  {folder.curves}", highlight=False, soft_wrap=True)
 

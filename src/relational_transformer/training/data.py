@@ -34,6 +34,15 @@ class Split:
     def num_nodes(self) -> int:
         return self.inputs["node_scalar"].shape[1]
 
+    def head(self, count: int) -> "Split":
+        """The first examples."""
+
+        def first(features: Packed) -> Packed:
+            return {key: data[:count] for key, data in features.items()}
+
+        hints = {key: data[:, :count] for key, data in self.hints.items()}
+        return Split(first(self.inputs), hints, first(self.outputs), self.lengths[:count], self.host_lengths[:count])
+
     def gather(self, index: Tensor, num_hints: int) -> Batch:
         """The examples at `index` [S, B], each seed's in front: inputs [S, B, ...]; hints [num_hints, S, B, ...]."""
         flat = index.flatten()

@@ -15,7 +15,7 @@ from relational_transformer.reasoning.build import build_network
 from .checkpoint import load_checkpoint, save_checkpoint
 from .compiling import should_compile
 from .config import TrainConfig
-from .data import draw, load_split
+from .data import Split, draw, load_split
 from .engine import Engine
 from .evaluation import Evaluator
 from .files import write_json
@@ -162,23 +162,24 @@ class Trainer:
         self.save()
         seconds = self.seconds
         test = load_split(self.network, make_split(self.config.task, "test", self.config.protocol), self.device)
-        evaluator = Evaluator(self.network, test, len(self.config.seeds), self.config.precision)
-        scores = evaluator.scores(self.fleet.split(self.best)).tolist()
+        scores = self._scores_of_best(test)
+        train_scores = self._scores_of_best(self.engine.split.head(len(self.evaluator.split)))
         finite = self.engine.finite.tolist()
         best = self.best_scores.tolist()
         reached = [self._examples_of_best(seed, best[seed]) for seed in range(len(best))]
-        rows = zip(self.config.seeds, best, reached, scores, finite, strict=True)
+        rows = zip(self.config.seeds, train_scores, best, reached, scores, finite, strict=True)
         result = {
             "config": self.config.as_dict(),
             "seeds": [
                 {
                     "seed": seed,
+                    "train": train if is_finite else None,
                     "validation": validation,
                     "examples_of_best": examples,
                     "test": score if is_finite else None,
                     "failed": not is_finite,
                 }
-                for seed, validation, examples, score, is_finite in rows
+                for seed, train, validation, examples, score, is_finite in rows
             ],
             "parameters": sum(parameter.numel() for parameter in self.network.parameters()),
             "seconds": seconds,
@@ -188,6 +189,10 @@ class Trainer:
         }
         write_json(self.folder.result, result)
         return result
+
+    def _scores_of_best(self, split: Split) -> list[float]:
+        evaluator = Evaluator(self.network, split, len(self.config.seeds), self.config.precision)
+        return evaluator.scores(self.fleet.split(self.best)).tolist()
 
     def _train_part(self) -> None:
         protocol, settings = self.config.protocol, self.config.settings

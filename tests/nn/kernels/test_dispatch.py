@@ -8,16 +8,18 @@ from relational_transformer.nn.kernels import dispatch
 
 
 def test_a_cpu_tensor_takes_the_plain_path():
-    assert not kernels.enabled(torch.zeros(1))
+    with kernels.use_kernels("auto"):
+        assert not kernels.enabled(torch.zeros(1))
 
 
 def test_the_switch_holds_within_its_block_only():
-    with kernels.use_kernels(False):
-        assert dispatch._mode is False
-        with kernels.use_kernels("auto"):
-            assert dispatch._mode == "auto"
-        assert dispatch._mode is False
-    assert dispatch._mode == "auto"
+    before = dispatch._mode
+    with kernels.use_kernels("auto"):
+        assert dispatch._mode == "auto"
+        with kernels.use_kernels(False):
+            assert dispatch._mode is False
+        assert dispatch._mode == "auto"
+    assert dispatch._mode == before
 
 
 def test_asking_for_kernels_where_there_are_none_says_what_is_missing(monkeypatch):

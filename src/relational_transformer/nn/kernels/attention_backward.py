@@ -19,14 +19,19 @@ import triton
 from torch import Tensor
 
 from relational_transformer.nn.kernels.attention_forward import (
+    KEYS,
+    ONE_WARP,
     VALUE_ROWS,
     edge_pairs,
     graphs_at_a_time,
-    row_options,
 )
-from relational_transformer.nn.kernels.attention_pairs import attention_columns_kernel, attention_pairs_kernel
+from relational_transformer.nn.kernels.attention_pairs import (
+    attention_columns_kernel,
+    attention_pairs_kernel,
+    attention_through_values_kernel,
+)
 from relational_transformer.nn.kernels.attention_value import attention_lift_kernel, attention_value_weight_kernel
-from relational_transformer.nn.kernels.tiles import AttentionSizes
+from relational_transformer.nn.kernels.tiles import AttentionSizes, padded
 
 FEW_SEEDS = 32  # below this many, the weights' gradients are summed in several parts, to fill the device
 
@@ -62,7 +67,7 @@ def attention_backward(
     lifted = torch.empty_like(context)  # [S, G, NQ, H, E]
     delta = torch.empty_like(log_sum)  # [S, G, NQ, H]
     attention_lift_kernel[(num_heads, value_blocks, seeds)](
-        gradient, messages, weight, lifted, delta, nodes, ROWS=VALUE_ROWS, **constants
+        gradient, messages, weight, lifted, delta, nodes, ROWS=VALUE_ROWS, **constants, num_warps=2
     )
 
     chunk = graphs_at_a_time(edges, width)
@@ -82,7 +87,6 @@ def attention_backward(
             delta,
             lifted,
             query_gradient,
-            edge_gradient,
             pairs,
             attention,
             query.stride(2),
@@ -95,10 +99,26 @@ def attention_backward(
             *((0, 0, 0, 0) if mask is None else mask.stride()),
             1.0 / math.sqrt(sizes.head_size),
             HAS_MASK=mask is not None,
+            KEYS=KEYS,
             **constants,
-            **row_options(keys),
+            **ONE_WARP,
         )
-        attention_columns_kernel[(triton.cdiv(keys, 4), count, seeds)](
+        names = ("HEADS", "EDGE_SIZE", "CHUNK", "CHUNKS", "PRECISION")
+        attention_through_values_kernel[(queries, count, seeds)](
+            attention,
+            lifted,
+            edge_gradient,
+            first,
+            graphs,
+            queries,
+            keys,
+            KEYS=KEYS,
+            HEADS_PAD=padded(num_heads),
+            **{name: constants[name] for name in names},
+            **ONE_WARP,
+        )
+        names = ("HEADS", "HEAD_SIZE", "HEAD_PAD", "GROUP_HEADS")
+        attention_columns_kernel[(keys, count, seeds)](
             gradient,
             pairs,
             attention,
@@ -108,30 +128,26 @@ def attention_backward(
             graphs,
             queries,
             keys,
-            ROWS=4,
-            KEYS=4,
-            **{name: constants[name] for name in ("HEADS", "HEADS_PAD", "HEAD_SIZE", "HEAD_PAD")},
+            ROWS=16,
+            **{name: constants[name] for name in names},
+            **ONE_WARP,
         )
         edge_gradient[:, part].flatten(1, 3).baddbmm_(pairs, weight[:, : 2 * width])
-        product = pair_weight_gradient(pairs, edges[:, part])
-        if first == 0:
-            weight_gradient[:, : 2 * width] = product
-        else:
-            weight_gradient[:, : 2 * width] += product
+        add_pair_weight_gradient(weight_gradient[:, : 2 * width], pairs, edges[:, part], new=first == 0)
 
     value_parts = max(1, min(value_blocks // 4, FEW_SEEDS // seeds))
     target = weight_gradient[:, 2 * width :]
     parts = target[None] if value_parts == 1 else target.new_empty(value_parts, seeds, width, edge_size)
     attention_value_weight_kernel[(num_heads, value_parts, seeds)](
-        gradient, context, parts, nodes, parts.stride(0), parts.stride(1), ROWS=VALUE_ROWS, **constants
+        gradient, context, parts, nodes, parts.stride(0), parts.stride(1), ROWS=VALUE_ROWS, **constants, num_warps=2
     )
     if value_parts > 1:
         target.copy_(parts.sum(0))
     return query_gradient, key_gradient, value_gradient, edge_gradient, weight_gradient.to(weight_dtype)
 
 
-def pair_weight_gradient(pairs: Tensor, edges: Tensor) -> Tensor:
-    """dWq and dWk, stacked [S, 2 * H * D, E]: sum over edges of pairs^T edges, in float32."""
+def add_pair_weight_gradient(target: Tensor, pairs: Tensor, edges: Tensor, new: bool) -> None:
+    """Put dWq and dWk [S, 2 * H * D, E], the sums over edges of pairs^T edges, into `target`, or add if not new."""
     seeds, graphs, queries, _, edge_size = edges.shape
     width = pairs.shape[-1]
     rows = graphs * queries
@@ -141,8 +157,15 @@ def pair_weight_gradient(pairs: Tensor, edges: Tensor) -> Tensor:
     right = edges.reshape(seeds * splits, -1, edge_size)
     if edges.dtype == torch.float32:
         product = torch.bmm(left, right)
-    elif edges.is_cuda:
-        product = torch.bmm(left, right, out_dtype=torch.float32)
-    else:
+    elif not edges.is_cuda:
         product = torch.bmm(left.float(), right.float())
-    return product if splits == 1 else product.view(seeds, splits, width, edge_size).sum(1)
+    elif new and splits == 1:
+        torch.ops.aten.bmm.dtype_out(left, right, torch.float32, out=target)
+        return
+    else:
+        product = torch.bmm(left, right, out_dtype=torch.float32)
+    product = product.view(seeds, splits, width, edge_size).sum(1)
+    if new:
+        target.copy_(product)
+    else:
+        target.add_(product)

@@ -1,6 +1,6 @@
 """Relational attention, forward.
 
-The edges' queries and keys come from one matrix product, some graphs at a time into a buffer of bounded size. One kernel
+The edges' queries and keys come from one matrix product, some graphs at a time, in a buffer of bounded size. One kernel
 turns them into attention weights, messages from nodes and the mean edge c_i^h = sum_j a_ij^h e_ij; another, of the
 nodes' size, adds W_v c_i. Values, scores and weights are never written.
 """
@@ -13,10 +13,20 @@ import triton.language as tl
 from torch import Tensor
 
 from relational_transformer.nn.kernels.attention_value import attention_project_kernel
-from relational_transformer.nn.kernels.tiles import AttentionSizes, head_columns, load_heads, load_rows, store_rows
+from relational_transformer.nn.kernels.tiles import (
+    AttentionSizes,
+    group_columns,
+    load_columns,
+    spread_heads,
+    store_chunk,
+    sum_heads,
+    widen,
+)
 
 PAIR_BUFFER_BYTES = 128 * 2**20
 VALUE_ROWS = 32
+KEYS = 16
+ONE_WARP = {"num_warps": 1, "num_stages": 1, "maxnreg": 168}  # so that twelve programs fit on a multiprocessor
 
 
 @triton.jit
@@ -43,17 +53,21 @@ def attention_forward_kernel(
     mask_key_stride,
     scale,  # log2(e) / sqrt(D)
     HAS_MASK: tl.constexpr,
+    ONE_BLOCK: tl.constexpr,  # all keys in one block
     KEYS: tl.constexpr,
     PRECISION: tl.constexpr,
     HEADS: tl.constexpr,
-    HEADS_PAD: tl.constexpr,
     HEAD_SIZE: tl.constexpr,
     HEAD_PAD: tl.constexpr,
+    GROUP_HEADS: tl.constexpr,
     EDGE_SIZE: tl.constexpr,
-    EDGE_PAD: tl.constexpr,
+    CHUNK: tl.constexpr,
+    CHUNKS: tl.constexpr,
 ):
-    """One row i of one graph: online softmax over blocks of KEYS keys j."""
+    """One row i of one graph: head group by head group, online softmax over blocks of KEYS keys j."""
     WIDTH: tl.constexpr = HEADS * HEAD_SIZE
+    GROUPS: tl.constexpr = (HEADS + GROUP_HEADS - 1) // GROUP_HEADS
+    STEP: tl.constexpr = 16 // GROUP_HEADS if GROUP_HEADS < 16 else 1
     dtype: tl.constexpr = edges.dtype.element_ty
     row = tl.program_id(0)
     seed = tl.program_id(2).to(tl.int64)
@@ -67,44 +81,66 @@ def attention_forward_kernel(
     pairs += (buffer * queries + row) * keys * 2 * WIDTH
     mask += seed * mask_seed_stride + (first + tl.program_id(1)).to(tl.int64) * mask_graph_stride
     mask += row * mask_row_stride
-
-    columns, column_valid = head_columns(HEADS, HEADS_PAD, HEAD_SIZE, HEAD_PAD)
-    row_query = tl.load(query + columns, mask=column_valid, other=0.0).to(tl.float32)
-    largest = tl.full((HEADS_PAD,), float("-inf"), tl.float32)
-    total = tl.zeros((HEADS_PAD,), tl.float32)
-    node_sum = tl.zeros((HEADS_PAD, HEAD_PAD), tl.float32)
-    edge_sum = tl.zeros((HEADS_PAD, EDGE_PAD), tl.float32)
-    for start in range(0, keys, KEYS):
-        j = start + tl.arange(0, KEYS)
-        valid = j < keys
-        edge_query = load_heads(pairs, j, valid, columns, column_valid, 2 * WIDTH) + row_query[None, :, :]
-        edge_key = load_heads(pairs + WIDTH, j, valid, columns, column_valid, 2 * WIDTH)
-        edge_key += load_heads(key, j, valid, columns, column_valid, key_stride)
-        scores = tl.sum(edge_query * edge_key, axis=2) * scale  # [KEYS, H]
-        present = valid
-        if HAS_MASK:
-            present &= tl.load(mask + j * mask_key_stride, mask=valid, other=0) != 0
-        scores = tl.where(present[:, None], scores, float("-inf"))
-
-        new_largest = tl.maximum(largest, tl.max(scores, axis=0))
-        finite = tl.where(new_largest == float("-inf"), 0.0, new_largest)
-        shrink = tl.exp2(largest - finite)
-        weights = tl.exp2(scores - finite[None, :])
-        total = total * shrink + tl.sum(weights, axis=0)
-        largest = new_largest
-        node_value = load_heads(value, j, valid, columns, column_valid, value_stride)
-        node_sum = node_sum * shrink[:, None] + tl.sum(weights[:, :, None] * node_value, axis=0)
-        edge = load_rows(edges, j, valid, EDGE_SIZE, EDGE_SIZE, EDGE_PAD)
-        edge_sum = tl.dot(tl.trans(weights.to(dtype)), edge, edge_sum * shrink[:, None], input_precision=PRECISION)
-
-    seen = total > 0.0
-    inverse = tl.where(seen, 1.0 / tl.where(seen, total, 1.0), 0.0)[:, None]
-    tl.store(node_part + node * WIDTH + columns, node_sum * inverse, mask=column_valid)
-    heads = tl.arange(0, HEADS_PAD)
-    logarithm = tl.where(seen, largest + tl.log2(tl.where(seen, total, 1.0)), 0.0)
-    tl.store(log_sum + node * HEADS + heads, logarithm, mask=heads < HEADS)
+    node_part += node * WIDTH
+    log_sum += node * HEADS
     context += node * HEADS * EDGE_SIZE
-    store_rows(context, heads, heads < HEADS, EDGE_SIZE, edge_sum * inverse, EDGE_SIZE)
+
+    for group in range(GROUPS):
+        columns, column_valid = group_columns(group, HEADS, HEAD_SIZE, HEAD_PAD, GROUP_HEADS)
+        row_query = tl.load(query + columns, mask=column_valid, other=0.0).to(tl.float32)[None, :]
+        largest = tl.full((GROUP_HEADS,), float("-inf"), tl.float32)
+        total = tl.zeros((GROUP_HEADS,), tl.float32)
+        node_sum = tl.zeros((GROUP_HEADS * HEAD_PAD,), tl.float32)
+        edge_sum = ()
+        for _ in tl.static_range(CHUNKS):
+            edge_sum = edge_sum + (tl.zeros((GROUP_HEADS * STEP, CHUNK), tl.float32),)  # noqa: RUF005
+        for start in range(0, KEYS if ONE_BLOCK else keys, KEYS):
+            j = start + tl.arange(0, KEYS)
+            valid = j < keys
+            edge_query = load_columns(pairs, j, valid, 2 * WIDTH, columns, column_valid)
+            edge_key = load_columns(pairs + WIDTH, j, valid, 2 * WIDTH, columns, column_valid)
+            node_key = load_columns(key, j, valid, key_stride, columns, column_valid)
+            node_value = load_columns(value, j, valid, value_stride, columns, column_valid)
+            present = valid
+            if HAS_MASK:
+                present &= tl.load(mask + j * mask_key_stride, mask=valid, other=0) != 0
+            product = (edge_query.to(tl.float32) + row_query) * (edge_key.to(tl.float32) + node_key.to(tl.float32))
+            scores = sum_heads(product, GROUP_HEADS) * scale  # [KEYS, GH]
+            scores = tl.where(present[:, None], scores, float("-inf"))
+
+            new_largest = tl.maximum(largest, tl.max(scores, axis=0))
+            finite = tl.where(new_largest == float("-inf"), 0.0, new_largest)
+            shrink = tl.exp2(largest - finite)
+            weights = tl.exp2(scores - finite[None, :])
+            total = total * shrink + tl.sum(weights, axis=0)
+            largest = new_largest
+            if not ONE_BLOCK:
+                node_sum *= tl.reshape(spread_heads(shrink[None, :], HEAD_PAD), node_sum.shape)
+            node_sum += tl.sum(spread_heads(weights, HEAD_PAD) * node_value.to(tl.float32), axis=0)
+            blocks = tl.trans(widen(weights, STEP).to(dtype))  # [16, KEYS]
+            wide_shrink = tl.trans(widen(shrink[None, :], STEP))  # [16, 1]
+            new_edge_sum = ()
+            for chunk in tl.static_range(CHUNKS):
+                channels = chunk * CHUNK + tl.arange(0, CHUNK)
+                edge = load_columns(edges, j, valid, EDGE_SIZE, channels, channels < EDGE_SIZE)
+                so_far = edge_sum[chunk] if ONE_BLOCK else edge_sum[chunk] * wide_shrink
+                update = tl.dot(blocks, edge, so_far, input_precision=PRECISION)
+                new_edge_sum = new_edge_sum + (update,)  # noqa: RUF005
+            edge_sum = new_edge_sum
+
+        seen = total > 0.0
+        inverse = tl.where(seen, 1.0 / tl.where(seen, total, 1.0), 0.0)
+        node_sum *= tl.reshape(spread_heads(inverse[None, :], HEAD_PAD), node_sum.shape)
+        tl.store(node_part + columns, node_sum, mask=column_valid)
+        heads = group * GROUP_HEADS + tl.arange(0, GROUP_HEADS)
+        logarithm = tl.where(seen, largest + tl.log2(tl.where(seen, total, 1.0)), 0.0)
+        tl.store(log_sum + heads, logarithm, mask=heads < HEADS)
+        wide = tl.arange(0, GROUP_HEADS * STEP)
+        heads = group * GROUP_HEADS + wide // STEP
+        head_valid = (wide % STEP == 0) & (heads < HEADS)
+        inverse = tl.trans(widen(inverse[None, :], STEP))
+        for chunk in tl.static_range(CHUNKS):
+            store_chunk(context, heads, head_valid, EDGE_SIZE, edge_sum[chunk] * inverse, chunk, EDGE_SIZE)
 
 
 def attention_forward(
@@ -151,12 +187,14 @@ def attention_forward(
             *((0, 0, 0, 0) if mask is None else mask.stride()),
             math.log2(math.e) / math.sqrt(sizes.head_size),
             HAS_MASK=mask is not None,
+            ONE_BLOCK=keys <= KEYS,
+            KEYS=KEYS,
             **sizes.constants(),
-            **row_options(keys),
+            **ONE_WARP,
         )
     nodes = graphs * queries
     attention_project_kernel[(num_heads, triton.cdiv(nodes, VALUE_ROWS), seeds)](
-        context, node_part, weight, messages, nodes, ROWS=VALUE_ROWS, **sizes.constants()
+        context, node_part, weight, messages, nodes, ROWS=VALUE_ROWS, **sizes.constants(), num_warps=2
     )
     return messages, log_sum, context
 
@@ -172,8 +210,3 @@ def graphs_at_a_time(edges: Tensor, width: int) -> int:
     seeds, graphs, queries, keys, _ = edges.shape
     bytes_per_graph = seeds * queries * keys * 2 * width * edges.element_size()
     return max(1, min(graphs, PAIR_BUFFER_BYTES // max(1, bytes_per_graph)))
-
-
-def row_options(keys: int) -> dict[str, int]:
-    """Keys of one tile and warps of the kernels that work row by row."""
-    return {"KEYS": 16 if keys <= 16 else 32, "num_warps": 4, "num_stages": 1}

@@ -3,7 +3,15 @@
 import triton
 import triton.language as tl
 
-from relational_transformer.nn.kernels.tiles import head_columns, load_heads, load_rows, store_rows
+from relational_transformer.nn.kernels.tiles import (
+    group_columns,
+    load_chunks,
+    load_columns,
+    load_rows,
+    spread_heads,
+    store_chunk,
+    sum_heads,
+)
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 
@@ -20,7 +28,6 @@ def attention_pairs_kernel(
     delta,  # [S, G, NQ, H]
     lifted,  # u [S, G, NQ, H, E]
     query_gradient,  # [S, G, NQ, H * D]
-    edge_gradient,  # [S, G, NQ, NK, E]: gets sum_h a_ij^h u_i^h
     pairs,  # in: W_q e_ij and W_k e_ij, out: dq_ij and dk_ij [S, C, NQ * NK, 2 * H * D] of graphs first ... first + C
     attention,  # a_ij [S, C, NQ * NK, H]
     query_stride,
@@ -39,71 +46,120 @@ def attention_pairs_kernel(
     KEYS: tl.constexpr,
     PRECISION: tl.constexpr,
     HEADS: tl.constexpr,
-    HEADS_PAD: tl.constexpr,
     HEAD_SIZE: tl.constexpr,
     HEAD_PAD: tl.constexpr,
+    GROUP_HEADS: tl.constexpr,
     EDGE_SIZE: tl.constexpr,
-    EDGE_PAD: tl.constexpr,
+    CHUNK: tl.constexpr,
+    CHUNKS: tl.constexpr,
 ):
-    """One row i of one graph."""
+    """One row i of one graph, head group by head group."""
     WIDTH: tl.constexpr = HEADS * HEAD_SIZE
+    GROUPS: tl.constexpr = (HEADS + GROUP_HEADS - 1) // GROUP_HEADS
+    STEP: tl.constexpr = 16 // GROUP_HEADS if GROUP_HEADS < 16 else 1
     dtype: tl.constexpr = edges.dtype.element_ty
     row = tl.program_id(0)
     seed = tl.program_id(2).to(tl.int64)
     graph = seed * graphs + first + tl.program_id(1)
     buffer = (seed * tl.num_programs(1) + tl.program_id(1)) * queries + row
     node = graph * queries + row
+    query += node * query_stride
+    gradient += node * WIDTH
+    query_gradient += node * WIDTH
     key += graph * keys * key_stride
     value += graph * keys * value_stride
     edges += node * keys * EDGE_SIZE
-    edge_gradient += node * keys * EDGE_SIZE
     lifted += node * HEADS * EDGE_SIZE
+    log_sum += node * HEADS
+    delta += node * HEADS
     pairs += buffer * keys * 2 * WIDTH
     attention += buffer * keys * HEADS
     mask += seed * mask_seed_stride + (first + tl.program_id(1)).to(tl.int64) * mask_graph_stride
     mask += row * mask_row_stride
 
-    columns, column_valid = head_columns(HEADS, HEADS_PAD, HEAD_SIZE, HEAD_PAD)
+    for group in range(GROUPS):
+        columns, column_valid = group_columns(group, HEADS, HEAD_SIZE, HEAD_PAD, GROUP_HEADS)
+        heads = group * GROUP_HEADS + tl.arange(0, GROUP_HEADS)
+        head_valid = heads < HEADS
+        wide = tl.arange(0, GROUP_HEADS * STEP)
+        wide_head = group * GROUP_HEADS + wide // STEP
+        wide_valid = (wide % STEP == 0) & (wide_head < HEADS)
+        row_query = tl.load(query + columns, mask=column_valid, other=0.0).to(tl.float32)[None, :]
+        row_gradient = tl.load(gradient + columns, mask=column_valid, other=0.0).to(tl.float32)[None, :]
+        row_log_sum = tl.load(log_sum + heads, mask=head_valid, other=0.0)[None, :]
+        row_delta = tl.load(delta + heads, mask=head_valid, other=0.0)[None, :]
+        query_sum = tl.zeros((GROUP_HEADS * HEAD_PAD,), tl.float32)
+        for start in range(0, keys, KEYS):
+            j = start + tl.arange(0, KEYS)
+            valid = j < keys
+            edge_query = load_columns(pairs, j, valid, 2 * WIDTH, columns, column_valid).to(tl.float32)
+            edge_key = load_columns(pairs + WIDTH, j, valid, 2 * WIDTH, columns, column_valid).to(tl.float32)
+            node_key = load_columns(key, j, valid, key_stride, columns, column_valid)
+            node_value = load_columns(value, j, valid, value_stride, columns, column_valid)
+            present = valid
+            if HAS_MASK:
+                present &= tl.load(mask + j * mask_key_stride, mask=valid, other=0) != 0
+            through_edges = tl.zeros((KEYS, GROUP_HEADS * STEP), tl.float32)
+            for chunk in tl.static_range(CHUNKS):
+                channels = chunk * CHUNK + tl.arange(0, CHUNK)
+                edge = load_columns(edges, j, valid, EDGE_SIZE, channels, channels < EDGE_SIZE)
+                u = load_columns(lifted, wide_head, wide_valid, EDGE_SIZE, channels, channels < EDGE_SIZE)
+                through_edges = tl.dot(edge, tl.trans(u), through_edges, input_precision=PRECISION)
+            edge_query += row_query
+            edge_key += node_key.to(tl.float32)
+            scores = sum_heads(edge_query * edge_key, GROUP_HEADS) * (scale * LOG2_E)  # [KEYS, GH]
+            weights = tl.where(present[:, None], tl.exp2(scores - row_log_sum), 0.0)
+            weights_gradient = sum_heads(row_gradient * node_value.to(tl.float32), GROUP_HEADS)
+            weights_gradient += sum_heads(through_edges, GROUP_HEADS)  # the columns between heads are zero
+            scores_gradient = spread_heads(weights * (weights_gradient - row_delta) * scale, HEAD_PAD)
+
+            edge_key *= scores_gradient  # dq_ij
+            edge_query *= scores_gradient  # dk_ij
+            query_sum += tl.sum(edge_key, axis=0)
+            # The buffer is overwritten in place: first everybody has read.
+            tl.debug_barrier()
+            where = j[:, None] * (2 * WIDTH) + columns[None, :]
+            inside = valid[:, None] & column_valid[None, :]
+            tl.store(pairs + where, edge_key.to(dtype), mask=inside)
+            tl.store(pairs + WIDTH + where, edge_query.to(dtype), mask=inside)
+            where = j[:, None] * HEADS + heads[None, :]
+            tl.store(attention + where, weights.to(dtype), mask=valid[:, None] & head_valid[None, :])
+        tl.store(query_gradient + columns, query_sum.to(query_gradient.dtype.element_ty), mask=column_valid)
+
+
+@triton.jit
+def attention_through_values_kernel(
+    attention,  # a_ij [S, C, NQ * NK, H] of the graphs first ... first + C
+    lifted,  # u [S, G, NQ, H, E]
+    edge_gradient,  # [S, G, NQ, NK, E]
+    first,
+    graphs,
+    queries,
+    keys,
+    KEYS: tl.constexpr,
+    PRECISION: tl.constexpr,
+    HEADS: tl.constexpr,
+    HEADS_PAD: tl.constexpr,
+    EDGE_SIZE: tl.constexpr,
+    CHUNK: tl.constexpr,
+    CHUNKS: tl.constexpr,
+):
+    """The edges' gradient through the values, sum_h a_ij^h u_i^h, for one row i of one graph."""
+    row = tl.program_id(0)
+    seed = tl.program_id(2).to(tl.int64)
+    node = (seed * graphs + first + tl.program_id(1)) * queries + row
+    attention += ((seed * tl.num_programs(1) + tl.program_id(1)) * queries + row) * keys * HEADS
+    lifted += node * HEADS * EDGE_SIZE
+    edge_gradient += node * keys * EDGE_SIZE
     heads = tl.arange(0, HEADS_PAD)
-    head_valid = heads < HEADS
-    row_query = tl.load(query + node * query_stride + columns, mask=column_valid, other=0.0).to(tl.float32)
-    row_gradient = tl.load(gradient + node * WIDTH + columns, mask=column_valid, other=0.0).to(tl.float32)
-    row_log_sum = tl.load(log_sum + node * HEADS + heads, mask=head_valid, other=0.0)
-    row_delta = tl.load(delta + node * HEADS + heads, mask=head_valid, other=0.0)
-    u = load_rows(lifted, heads, head_valid, EDGE_SIZE, EDGE_SIZE, EDGE_PAD)
-    query_sum = tl.zeros((HEADS_PAD, HEAD_PAD), tl.float32)
+    u = load_chunks(lifted, heads, heads < HEADS, EDGE_SIZE, EDGE_SIZE, CHUNK, CHUNKS)
     for start in range(0, keys, KEYS):
         j = start + tl.arange(0, KEYS)
         valid = j < keys
-        edge_query = load_heads(pairs, j, valid, columns, column_valid, 2 * WIDTH) + row_query[None, :, :]
-        edge_key = load_heads(pairs + WIDTH, j, valid, columns, column_valid, 2 * WIDTH)
-        edge_key += load_heads(key, j, valid, columns, column_valid, key_stride)
-        node_value = load_heads(value, j, valid, columns, column_valid, value_stride)
-        edge = load_rows(edges, j, valid, EDGE_SIZE, EDGE_SIZE, EDGE_PAD)
-        present = valid
-        if HAS_MASK:
-            present &= tl.load(mask + j * mask_key_stride, mask=valid, other=0) != 0
-        scores = tl.sum(edge_query * edge_key, axis=2) * (scale * LOG2_E)  # [KEYS, H]
-        weights = tl.where(present[:, None], tl.exp2(scores - row_log_sum[None, :]), 0.0)
-        weights_gradient = tl.sum(row_gradient[None, :, :] * node_value, axis=2)
-        weights_gradient = tl.dot(edge, tl.trans(u), weights_gradient, input_precision=PRECISION)
-        scores_gradient = (weights * (weights_gradient - row_delta[None, :]) * scale)[:, :, None]
-
-        query_part = scores_gradient * edge_key
-        key_part = scores_gradient * edge_query
-        query_sum += tl.sum(query_part, axis=0)
-        weights = weights.to(dtype)
-        store_rows(attention, j, valid, HEADS, weights, HEADS)
-        through_values = tl.dot(weights, u, input_precision=PRECISION)
-        store_rows(edge_gradient, j, valid, EDGE_SIZE, through_values, EDGE_SIZE)
-        # The buffer is overwritten in place: first everybody has read.
-        tl.debug_barrier()
-        where = j[:, None, None] * (2 * WIDTH) + columns[None, :, :]
-        inside = valid[:, None, None] & column_valid[None, :, :]
-        tl.store(pairs + where, query_part.to(dtype), mask=inside)
-        tl.store(pairs + WIDTH + where, key_part.to(dtype), mask=inside)
-    where = query_gradient + node * WIDTH + columns
-    tl.store(where, query_sum.to(query_gradient.dtype.element_ty), mask=column_valid)
+        weights = load_rows(attention, j, valid, HEADS, HEADS, HEADS_PAD)
+        for chunk in tl.static_range(CHUNKS):
+            result = tl.dot(weights, u[chunk], input_precision=PRECISION)
+            store_chunk(edge_gradient, j, valid, EDGE_SIZE, result, chunk, EDGE_SIZE)
 
 
 @triton.jit
@@ -118,39 +174,38 @@ def attention_columns_kernel(
     queries,
     keys,
     ROWS: tl.constexpr,
-    KEYS: tl.constexpr,
     HEADS: tl.constexpr,
-    HEADS_PAD: tl.constexpr,
     HEAD_SIZE: tl.constexpr,
     HEAD_PAD: tl.constexpr,
+    GROUP_HEADS: tl.constexpr,
 ):
-    """dk_j = sum_i dk_ij and dv_j = sum_i a_ij g_i, for KEYS keys j of one graph, ROWS rows i at a time."""
+    """dk_j = sum_i dk_ij and dv_j = sum_i a_ij g_i, for one key j of one graph, ROWS rows i at a time."""
     WIDTH: tl.constexpr = HEADS * HEAD_SIZE
-    TILE: tl.constexpr = ROWS * KEYS
+    GROUPS: tl.constexpr = (HEADS + GROUP_HEADS - 1) // GROUP_HEADS
+    j = tl.program_id(0)
     seed = tl.program_id(2).to(tl.int64)
     graph = seed * graphs + first + tl.program_id(1)
     buffer = (seed * tl.num_programs(1) + tl.program_id(1)) * queries * keys
     gradient += graph * queries * WIDTH
     pairs += buffer * 2 * WIDTH + WIDTH
     attention += buffer * HEADS
-    columns, column_valid = head_columns(HEADS, HEADS_PAD, HEAD_SIZE, HEAD_PAD)
-    heads = tl.arange(0, HEADS_PAD)
-    j = tl.program_id(0) * KEYS + tl.arange(0, TILE) % KEYS
-    key_sum = tl.zeros((TILE, HEADS_PAD, HEAD_PAD), tl.float32)
-    value_sum = tl.zeros((TILE, HEADS_PAD, HEAD_PAD), tl.float32)
-    for start in range(0, queries, ROWS):
-        i = start + tl.arange(0, TILE) // KEYS
-        valid = (i < queries) & (j < keys)
-        edge = i * keys + j
-        key_sum += load_heads(pairs, edge, valid, columns, column_valid, 2 * WIDTH)
-        where = edge[:, None] * HEADS + heads[None, :]
-        weights = tl.load(attention + where, mask=valid[:, None] & (heads < HEADS)[None, :], other=0.0)
-        row_gradient = load_heads(gradient, i, valid, columns, column_valid, WIDTH)
-        value_sum += weights.to(tl.float32)[:, :, None] * row_gradient
-    key_sum = tl.sum(tl.reshape(key_sum, (ROWS, KEYS, HEADS_PAD, HEAD_PAD)), axis=0)
-    value_sum = tl.sum(tl.reshape(value_sum, (ROWS, KEYS, HEADS_PAD, HEAD_PAD)), axis=0)
-    j = tl.program_id(0) * KEYS + tl.arange(0, KEYS)
-    where = (graph * keys + j)[:, None, None] * WIDTH + columns[None, :, :]
-    inside = (j < keys)[:, None, None] & column_valid[None, :, :]
-    tl.store(key_gradient + where, key_sum.to(key_gradient.dtype.element_ty), mask=inside)
-    tl.store(value_gradient + where, value_sum.to(value_gradient.dtype.element_ty), mask=inside)
+    key_gradient += (graph * keys + j) * WIDTH
+    value_gradient += (graph * keys + j) * WIDTH
+    for group in range(GROUPS):
+        columns, column_valid = group_columns(group, HEADS, HEAD_SIZE, HEAD_PAD, GROUP_HEADS)
+        heads = group * GROUP_HEADS + tl.arange(0, GROUP_HEADS)
+        key_sum = tl.zeros((ROWS, GROUP_HEADS * HEAD_PAD), tl.float32)
+        value_sum = tl.zeros((ROWS, GROUP_HEADS * HEAD_PAD), tl.float32)
+        for start in range(0, queries, ROWS):
+            i = start + tl.arange(0, ROWS)
+            valid = i < queries
+            edge = i * keys + j
+            part = load_columns(pairs, edge, valid, 2 * WIDTH, columns, column_valid)
+            weights = load_columns(attention, edge, valid, HEADS, heads, heads < HEADS)
+            row_gradient = load_columns(gradient, i, valid, WIDTH, columns, column_valid)
+            key_sum += part.to(tl.float32)
+            value_sum += spread_heads(weights.to(tl.float32), HEAD_PAD) * row_gradient.to(tl.float32)
+        key_total = tl.sum(key_sum, axis=0).to(key_gradient.dtype.element_ty)
+        value_total = tl.sum(value_sum, axis=0).to(value_gradient.dtype.element_ty)
+        tl.store(key_gradient + columns, key_total, mask=column_valid)
+        tl.store(value_gradient + columns, value_total, mask=column_valid)

@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from relational_transformer.nn.kernels.tiles import load_rows, store_rows
+from relational_transformer.nn.kernels.tiles import load_chunks, load_rows, store_chunk, store_rows
 
 
 @triton.jit
@@ -16,11 +16,12 @@ def attention_project_kernel(
     ROWS: tl.constexpr,
     PRECISION: tl.constexpr,
     HEADS: tl.constexpr,
-    HEADS_PAD: tl.constexpr,
     HEAD_SIZE: tl.constexpr,
     HEAD_PAD: tl.constexpr,
+    GROUP_HEADS: tl.constexpr,
     EDGE_SIZE: tl.constexpr,
-    EDGE_PAD: tl.constexpr,
+    CHUNK: tl.constexpr,
+    CHUNKS: tl.constexpr,
 ):
     """message_i^h = sum_j a_ij v_j^h + Wv_h c_i^h, for one head of some nodes."""
     WIDTH: tl.constexpr = HEADS * HEAD_SIZE
@@ -34,10 +35,11 @@ def attention_project_kernel(
     rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     valid = rows < nodes
     within = tl.arange(0, CHANNELS)
-    c = load_rows(context, rows, valid, HEADS * EDGE_SIZE, EDGE_SIZE, EDGE_PAD)
-    value_weight = load_rows(weight, within, within < HEAD_SIZE, EDGE_SIZE, EDGE_SIZE, EDGE_PAD)
-    start = load_rows(node_part, rows, valid, WIDTH, HEAD_SIZE, CHANNELS)
-    result = tl.dot(c, tl.trans(value_weight), start, input_precision=PRECISION)
+    c = load_chunks(context, rows, valid, HEADS * EDGE_SIZE, EDGE_SIZE, CHUNK, CHUNKS)
+    value_weight = load_chunks(weight, within, within < HEAD_SIZE, EDGE_SIZE, EDGE_SIZE, CHUNK, CHUNKS)
+    result = load_rows(node_part, rows, valid, WIDTH, HEAD_SIZE, CHANNELS)
+    for chunk in tl.static_range(CHUNKS):
+        result = tl.dot(c[chunk], tl.trans(value_weight[chunk]), result, input_precision=PRECISION)
     store_rows(messages, rows, valid, WIDTH, result, HEAD_SIZE)
 
 
@@ -52,11 +54,12 @@ def attention_lift_kernel(
     ROWS: tl.constexpr,
     PRECISION: tl.constexpr,
     HEADS: tl.constexpr,
-    HEADS_PAD: tl.constexpr,
     HEAD_SIZE: tl.constexpr,
     HEAD_PAD: tl.constexpr,
+    GROUP_HEADS: tl.constexpr,
     EDGE_SIZE: tl.constexpr,
-    EDGE_PAD: tl.constexpr,
+    CHUNK: tl.constexpr,
+    CHUNKS: tl.constexpr,
 ):
     """u_i^h = Wv_h^T g_i^h and delta_i^h = g_i^h . message_i^h, for one head of some nodes."""
     WIDTH: tl.constexpr = HEADS * HEAD_SIZE
@@ -75,9 +78,10 @@ def attention_lift_kernel(
     g = load_rows(gradient, rows, valid, WIDTH, HEAD_SIZE, CHANNELS)
     message = load_rows(messages, rows, valid, WIDTH, HEAD_SIZE, CHANNELS)
     tl.store(delta + rows * HEADS, tl.sum(g.to(tl.float32) * message.to(tl.float32), axis=1), mask=valid)
-    value_weight = load_rows(weight, within, within < HEAD_SIZE, EDGE_SIZE, EDGE_SIZE, EDGE_PAD)
-    u = tl.dot(g.to(dtype), value_weight, input_precision=PRECISION)
-    store_rows(lifted, rows, valid, HEADS * EDGE_SIZE, u, EDGE_SIZE)
+    value_weight = load_chunks(weight, within, within < HEAD_SIZE, EDGE_SIZE, EDGE_SIZE, CHUNK, CHUNKS)
+    for chunk in tl.static_range(CHUNKS):
+        u = tl.dot(g.to(dtype), value_weight[chunk], input_precision=PRECISION)
+        store_chunk(lifted, rows, valid, HEADS * EDGE_SIZE, u, chunk, EDGE_SIZE)
 
 
 @triton.jit
@@ -91,11 +95,12 @@ def attention_value_weight_kernel(
     ROWS: tl.constexpr,
     PRECISION: tl.constexpr,
     HEADS: tl.constexpr,
-    HEADS_PAD: tl.constexpr,
     HEAD_SIZE: tl.constexpr,
     HEAD_PAD: tl.constexpr,
+    GROUP_HEADS: tl.constexpr,
     EDGE_SIZE: tl.constexpr,
-    EDGE_PAD: tl.constexpr,
+    CHUNK: tl.constexpr,
+    CHUNKS: tl.constexpr,
 ):
     """dWv_h = sum_i g_i^h c_i^hT, for one head and one part of the nodes."""
     WIDTH: tl.constexpr = HEADS * HEAD_SIZE
@@ -106,12 +111,19 @@ def attention_value_weight_kernel(
     gradient += seed * nodes * WIDTH + head * HEAD_SIZE
     context += (seed * nodes * HEADS + head) * EDGE_SIZE
     weight_gradient += part * part_stride + seed * seed_stride + head * HEAD_SIZE * EDGE_SIZE
-    result = tl.zeros((CHANNELS, EDGE_PAD), tl.float32)
+    sums = ()
+    for _ in tl.static_range(CHUNKS):
+        sums = sums + (tl.zeros((CHANNELS, CHUNK), tl.float32),)  # noqa: RUF005
     for start in range(tl.program_id(1) * ROWS, nodes, tl.num_programs(1) * ROWS):
         rows = start + tl.arange(0, ROWS)
         valid = rows < nodes
         g = load_rows(gradient, rows, valid, WIDTH, HEAD_SIZE, CHANNELS)
-        c = load_rows(context, rows, valid, HEADS * EDGE_SIZE, EDGE_SIZE, EDGE_PAD)
-        result = tl.dot(tl.trans(g.to(c.dtype)), c, result, input_precision=PRECISION)
+        c = load_chunks(context, rows, valid, HEADS * EDGE_SIZE, EDGE_SIZE, CHUNK, CHUNKS)
+        new_sums = ()
+        for chunk in tl.static_range(CHUNKS):
+            update = tl.dot(tl.trans(g.to(c[chunk].dtype)), c[chunk], sums[chunk], input_precision=PRECISION)
+            new_sums = new_sums + (update,)  # noqa: RUF005
+        sums = new_sums
     within = tl.arange(0, CHANNELS)
-    store_rows(weight_gradient, within, within < HEAD_SIZE, EDGE_SIZE, result, EDGE_SIZE)
+    for chunk in tl.static_range(CHUNKS):
+        store_chunk(weight_gradient, within, within < HEAD_SIZE, EDGE_SIZE, sums[chunk], chunk, EDGE_SIZE)

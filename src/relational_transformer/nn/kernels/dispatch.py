@@ -1,7 +1,8 @@
 """Which path runs: the fused kernels or the plain implementation.
 
-Kernels are chosen by themselves on a CUDA device of compute capability 8.0 or more. ``RT_KERNELS=off`` in the
-environment, or ``with use_kernels(False):`` in the code, asks for the plain path everywhere.
+``RT_KERNELS=auto`` in the environment, or ``with use_kernels("auto"):`` in the code, takes the kernels wherever they
+can run: on a CUDA device of compute capability 8.0 or more. They are off unless asked for, because the compiled plain
+path was still the faster one when they were last measured (docs/performance.md).
 """
 
 import importlib.util
@@ -21,8 +22,8 @@ ENVIRONMENT_MODES: dict[str, Mode] = {"auto": "auto", "on": True, "off": False}
 
 
 def mode_from_environment() -> Mode:
-    """The mode that ``RT_KERNELS`` names: ``auto`` (default), ``on`` or ``off``."""
-    name = os.environ.get("RT_KERNELS", "auto")
+    """The mode that ``RT_KERNELS`` names: ``auto``, ``on`` or ``off`` (default)."""
+    name = os.environ.get("RT_KERNELS", "off")
     if name not in ENVIRONMENT_MODES:
         raise ValueError(f"RT_KERNELS is '{name}', but must be one of: {', '.join(ENVIRONMENT_MODES)}.")
     return ENVIRONMENT_MODES[name]

@@ -1,94 +1,27 @@
-"""The edge update, forward: one kernel for what an edge says to itself and to its reverse, another for the rest.
-
-Edges of all graphs of a seed are numbered in a row, r = (graph * N + i) * N + j, so no tile is padded but the last.
-"""
-
-from dataclasses import dataclass
+"""The edge update, forward: one kernel for what an edge says to itself and to its reverse, another for the rest."""
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from relational_transformer.nn.kernels.tiles import dot_precision, load_rows, padded, store_rows
+from relational_transformer.nn.kernels.edge_tiles import (
+    affine,
+    before_last_norm,
+    before_norm,
+    edge_ends,
+    edge_sizes,
+    load_edges,
+    load_vector,
+    load_wide,
+    moments,
+    standardise,
+)
+from relational_transformer.nn.kernels.tiles import load_rows, store_chunk, store_rows
 
-
-@dataclass(frozen=True)
-class EdgeSizes:
-    """Sizes of an edge update: N nodes, R = G * N * N edges a seed, and the widths."""
-
-    seeds: int
-    nodes: int
-    rows: int
-    edge_size: int
-    message_size: int
-    feed_size: int
-    dtype: torch.dtype
-
-    def constants(self) -> dict[str, int | str]:
-        """The compile-time constants every kernel of the edge update takes."""
-        return {
-            "SIZE": self.edge_size,
-            "SIZE_PAD": padded(self.edge_size),
-            "MESSAGE": self.message_size,
-            "MESSAGE_PAD": padded(self.message_size),
-            "FEED": self.feed_size,
-            "FEED_PAD": padded(self.feed_size),
-            "PRECISION": dot_precision(self.dtype),
-        }
-
-    def programs(self, tile: int, device_programs: int) -> int:
-        """Programs that share the edges of a seed: together as many as the device holds, but none without a tile."""
-        return max(1, min(triton.cdiv(self.rows, tile), triton.cdiv(device_programs, self.seeds)))
-
-
-@triton.jit
-def edge_ends(row, nodes):
-    """Of edge (i, j) of a graph: the rows of node i, of node j, and of the reverse edge (j, i)."""
-    node = row // nodes  # graph * N + i
-    j = row - node * nodes
-    graph = node // nodes
-    sender = graph * nodes + j
-    return node, sender, sender * nodes + node - graph * nodes
-
-
-@triton.jit
-def load_vector(pointer, SIZE: tl.constexpr, SIZE_PAD: tl.constexpr):
-    """A parameter vector [1, SIZE_PAD] in float32."""
-    channels = tl.arange(0, SIZE_PAD)
-    return tl.load(pointer + channels, mask=channels < SIZE, other=0.0).to(tl.float32)[None, :]
-
-
-@triton.jit
-def load_parameter(pointer, stride, dtype: tl.constexpr, ROWS, ROWS_PAD: tl.constexpr, WIDTH, WIDTH_PAD: tl.constexpr):
-    """A parameter matrix [ROWS_PAD, WIDTH_PAD] in the edges' dtype."""
-    rows = tl.arange(0, ROWS_PAD)
-    return load_rows(pointer, rows, rows < ROWS, stride, WIDTH, WIDTH_PAD).to(dtype)
-
-
-@triton.jit
-def standardise(tile, mean, inverse, SIZE: tl.constexpr):
-    """(x - mean) / std, zero on padding channels."""
-    channels = tl.arange(0, tile.shape[1])
-    return tl.where((channels < SIZE)[None, :], (tile - mean[:, None]) * inverse[:, None], 0.0)
-
-
-@triton.jit
-def moments(tile, eps, SIZE: tl.constexpr):
-    """Mean and 1 / std [T] along the channels."""
-    mean = tl.sum(tile, axis=1) / SIZE
-    centred = standardise(tile, mean, tl.full(mean.shape, 1.0, tl.float32), SIZE)
-    return mean, tl.rsqrt(tl.sum(centred * centred, axis=1) / SIZE + eps)
-
-
-@triton.jit
-def contract(tile, weight, PRECISION: tl.constexpr):
-    """tile [T, E] weight [E, hidden] -> [T, hidden]: blocks of channels apart, one to each warp, then their sum."""
-    BLOCK: tl.constexpr = 32 if tile.shape[1] > 32 else 16
-    BLOCKS: tl.constexpr = tile.shape[1] // BLOCK
-    left = tl.permute(tl.reshape(tile, (tile.shape[0], BLOCKS, BLOCK)), (1, 0, 2))
-    right = tl.reshape(weight, (BLOCKS, BLOCK, weight.shape[1]))
-    return tl.sum(tl.dot(left, right, input_precision=PRECISION), axis=0)
+HALVES_PROGRAMS = 132 * 16
+FORWARD_PROGRAMS = 132 * 12
+ONE_WARP = {"num_warps": 1, "num_stages": 1}
 
 
 @triton.jit
@@ -105,7 +38,8 @@ def edge_halves_kernel(
     TILE: tl.constexpr,
     PRECISION: tl.constexpr,
     SIZE: tl.constexpr,
-    SIZE_PAD: tl.constexpr,
+    CHUNK: tl.constexpr,
+    CHUNKS: tl.constexpr,
     MESSAGE: tl.constexpr,
     MESSAGE_PAD: tl.constexpr,
     FEED: tl.constexpr,
@@ -116,26 +50,26 @@ def edge_halves_kernel(
     seed = tl.program_id(1).to(tl.int64)
     edges += seed * rows * SIZE
     halves += seed * rows * 2 * MESSAGE
-    own = load_parameter(
-        edge_weight + seed * edge_weight_seed_stride, edge_weight_stride, dtype, MESSAGE, MESSAGE_PAD, SIZE, SIZE_PAD
-    )
-    reverse = load_parameter(
-        reverse_weight + seed * reverse_weight_seed_stride,
-        reverse_weight_stride,
-        dtype,
-        MESSAGE,
-        MESSAGE_PAD,
-        SIZE,
-        SIZE_PAD,
-    )
+    edge_weight += seed * edge_weight_seed_stride
+    reverse_weight += seed * reverse_weight_seed_stride
+    own_weight = ()
+    other_weight = ()
+    for chunk in tl.static_range(CHUNKS):
+        tile = load_wide(edge_weight, edge_weight_stride, chunk, dtype, SIZE, CHUNK, MESSAGE, MESSAGE_PAD)
+        own_weight = own_weight + (tile,)  # noqa: RUF005
+        tile = load_wide(reverse_weight, reverse_weight_stride, chunk, dtype, SIZE, CHUNK, MESSAGE, MESSAGE_PAD)
+        other_weight = other_weight + (tile,)  # noqa: RUF005
     for start in range(tl.program_id(0) * TILE, rows, tl.num_programs(0) * TILE):
         row = tl.arange(0, TILE).to(tl.int64) + start
         valid = row < rows
-        edge = load_rows(edges, row, valid, SIZE, SIZE, SIZE_PAD)
-        half = tl.dot(edge, tl.trans(own), input_precision=PRECISION)
-        store_rows(halves, row, valid, 2 * MESSAGE, half, MESSAGE)
-        half = tl.dot(edge, tl.trans(reverse), input_precision=PRECISION)
-        store_rows(halves + MESSAGE, row, valid, 2 * MESSAGE, half, MESSAGE)
+        own = tl.zeros((TILE, MESSAGE_PAD), tl.float32)
+        other = tl.zeros((TILE, MESSAGE_PAD), tl.float32)
+        for chunk in tl.static_range(CHUNKS):
+            edge = load_edges(edges, row, valid, chunk, SIZE, CHUNK)
+            own = tl.dot(edge, tl.trans(own_weight[chunk]), own, input_precision=PRECISION)
+            other = tl.dot(edge, tl.trans(other_weight[chunk]), other, input_precision=PRECISION)
+        store_rows(halves, row, valid, 2 * MESSAGE, own, MESSAGE)
+        store_rows(halves + MESSAGE, row, valid, 2 * MESSAGE, other, MESSAGE)
 
 
 @triton.jit
@@ -165,7 +99,8 @@ def edge_update_forward_kernel(
     TILE: tl.constexpr,
     PRECISION: tl.constexpr,
     SIZE: tl.constexpr,
-    SIZE_PAD: tl.constexpr,
+    CHUNK: tl.constexpr,
+    CHUNKS: tl.constexpr,
     MESSAGE: tl.constexpr,
     MESSAGE_PAD: tl.constexpr,
     FEED: tl.constexpr,
@@ -196,30 +131,37 @@ def edge_update_forward_kernel(
         row = tl.arange(0, TILE).to(tl.int64) + start
         valid = row < rows
         receiver, sender, reverse = edge_ends(row, nodes)
-        edge = load_rows(edges, row, valid, SIZE, SIZE, SIZE_PAD).to(tl.float32)
         message = load_rows(halves, row, valid, 2 * MESSAGE, MESSAGE, MESSAGE_PAD).to(tl.float32)
         message += load_rows(halves + MESSAGE, reverse, valid, 2 * MESSAGE, MESSAGE, MESSAGE_PAD).to(tl.float32)
         message += load_rows(receivers, receiver, valid, MESSAGE, MESSAGE, MESSAGE_PAD).to(tl.float32)
         message += load_rows(senders, sender, valid, MESSAGE, MESSAGE, MESSAGE_PAD).to(tl.float32)
         message = tl.maximum(message, 0.0).to(dtype)
+        tiles = ()
+        for chunk in tl.static_range(CHUNKS):
+            tile = before_norm(edges, row, valid, message, out_weight, out_bias, chunk, SIZE, CHUNK, MESSAGE, PRECISION)
+            tiles = tiles + (tile,)  # noqa: RUF005
+        mean, inverse = moments(tiles, eps, SIZE, CHUNK)
 
-        weight = load_parameter(out_weight, MESSAGE, dtype, SIZE, SIZE_PAD, MESSAGE, MESSAGE_PAD)
-        tile = edge + load_vector(out_bias, SIZE, SIZE_PAD)
-        tile = tl.dot(message, tl.trans(weight), tile, input_precision=PRECISION)
-        mean, inverse = moments(tile, eps, SIZE)
-        tile = standardise(tile, mean, inverse, SIZE) * load_vector(norm_weight, SIZE, SIZE_PAD)
-        tile += load_vector(norm_bias, SIZE, SIZE_PAD)
-
-        weight = load_parameter(feed_in_weight, SIZE, dtype, FEED, FEED_PAD, SIZE, SIZE_PAD)
-        feed = contract(tile.to(dtype), tl.trans(weight), PRECISION)
-        feed = tl.maximum(feed + load_vector(feed_in_bias, FEED, FEED_PAD), 0.0).to(dtype)
-        weight = load_parameter(feed_out_weight, FEED, dtype, SIZE, SIZE_PAD, FEED, FEED_PAD)
-        tile += load_vector(feed_out_bias, SIZE, SIZE_PAD)
-        tile = tl.dot(feed, tl.trans(weight), tile, input_precision=PRECISION)
-        last_mean, last_inverse = moments(tile, eps, SIZE)
-        tile = standardise(tile, last_mean, last_inverse, SIZE) * load_vector(feed_norm_weight, SIZE, SIZE_PAD)
-        tile += load_vector(feed_norm_bias, SIZE, SIZE_PAD)
-        store_rows(output, row, valid, SIZE, tile, SIZE)
+        feed = tl.zeros((TILE, FEED_PAD), tl.float32) + load_vector(feed_in_bias, 0, FEED, FEED_PAD)
+        middle = ()
+        for chunk in tl.static_range(CHUNKS):
+            normal = standardise(tiles[chunk], mean, inverse, chunk, SIZE, CHUNK)
+            tile = affine(normal, norm_weight, norm_bias, chunk, SIZE, CHUNK)
+            weight = load_wide(feed_in_weight, SIZE, chunk, dtype, SIZE, CHUNK, FEED, FEED_PAD)
+            feed = tl.dot(tile.to(dtype), tl.trans(weight), feed, input_precision=PRECISION)
+            middle = middle + (tile,)  # noqa: RUF005
+        feed = tl.maximum(feed, 0.0).to(dtype)
+        tiles = ()
+        for chunk in tl.static_range(CHUNKS):
+            tile = before_last_norm(
+                middle[chunk], feed, feed_out_weight, feed_out_bias, chunk, SIZE, CHUNK, FEED, PRECISION
+            )
+            tiles = tiles + (tile,)  # noqa: RUF005
+        last_mean, last_inverse = moments(tiles, eps, SIZE, CHUNK)
+        for chunk in tl.static_range(CHUNKS):
+            normal = standardise(tiles[chunk], last_mean, last_inverse, chunk, SIZE, CHUNK)
+            tile = affine(normal, feed_norm_weight, feed_norm_bias, chunk, SIZE, CHUNK)
+            store_chunk(output, row, valid, SIZE, tile, chunk, SIZE)
         if SAVE:
             store_rows(messages, row, valid, MESSAGE, message, MESSAGE)
             store_rows(feeds, row, valid, FEED, feed, FEED)
@@ -227,11 +169,6 @@ def edge_update_forward_kernel(
             tl.store(statistics + row * 4 + 1, inverse, mask=valid)
             tl.store(statistics + row * 4 + 2, last_mean, mask=valid)
             tl.store(statistics + row * 4 + 3, last_inverse, mask=valid)
-
-
-def edge_sizes(edges: Tensor, message_size: int, feed_size: int) -> EdgeSizes:
-    seeds, graphs, nodes, _, edge_size = edges.shape
-    return EdgeSizes(seeds, nodes, graphs * nodes * nodes, edge_size, message_size, feed_size, edges.dtype)
 
 
 def edge_update_forward(
@@ -252,8 +189,7 @@ def edge_update_forward(
         return output, messages, feeds, statistics
     edge_weight, reverse_weight, *others = parameters
     halves = edges.new_empty(*per_edge, 2 * sizes.message_size)
-    options, programs = halves_options(sizes)
-    edge_halves_kernel[(programs, sizes.seeds)](
+    edge_halves_kernel[(sizes.programs(HALVES_PROGRAMS), sizes.seeds)](
         edges,
         edge_weight,
         reverse_weight,
@@ -261,11 +197,10 @@ def edge_update_forward(
         *edge_weight.stride()[:2],
         *reverse_weight.stride()[:2],
         sizes.rows,
-        **options,
         **sizes.constants(),
+        **ONE_WARP,
     )
-    options, programs = forward_options(sizes)
-    edge_update_forward_kernel[(programs, sizes.seeds)](
+    edge_update_forward_kernel[(sizes.programs(FORWARD_PROGRAMS), sizes.seeds)](
         edges,
         halves,
         receivers,
@@ -279,17 +214,7 @@ def edge_update_forward(
         sizes.nodes,
         eps,
         SAVE=save,
-        **options,
         **sizes.constants(),
+        **ONE_WARP,
     )
     return output, messages, feeds, statistics
-
-
-def halves_options(sizes: EdgeSizes) -> tuple[dict[str, int], int]:
-    """Tile size and warps of the first kernel, and its programs for each seed."""
-    return {"TILE": 32, "num_warps": 4, "num_stages": 1}, sizes.programs(32, 132 * 8)
-
-
-def forward_options(sizes: EdgeSizes) -> tuple[dict[str, int], int]:
-    """Tile size and warps of the second kernel, and its programs for each seed."""
-    return {"TILE": 16, "num_warps": 4, "num_stages": 1}, sizes.programs(16, 132 * 6)

@@ -1,8 +1,9 @@
 """Tile sizes and the pieces the Triton kernels share.
 
-Every matrix product inside a kernel has 16 rows (heads, keys or edges). Larger ones would be compiled to Hopper's
+Kernels run in programs of one warp: nothing waits at barriers, and a multiprocessor holds many of them. The products
+inside them are small (16 rows); the large ones are cuBLAS's. Programs of four warps would turn them into Hopper's
 warpgroup instructions, which the assembler shipped with Triton 3.6 miscompiles in kernels of several products (wrong
-numbers, or reads past the end of shared memory); the large products are cuBLAS's.
+numbers, or reads past the end of shared memory).
 """
 
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import triton
 import triton.language as tl
 
 SMALLEST_DOT = 16
+PREFERRED_WIDTH = 64
 
 
 def padded(size: int) -> int:
@@ -19,61 +21,124 @@ def padded(size: int) -> int:
     return max(SMALLEST_DOT, triton.next_power_of_2(size))
 
 
+def chunk_width(size: int) -> int:
+    """Width of the chunks that a vector of ``size`` channels is cut into: 192 channels are 3 chunks, unpadded."""
+    return min(PREFERRED_WIDTH, padded(size))
+
+
 @dataclass(frozen=True)
 class AttentionSizes:
-    """Sizes of attention by H heads of D channels over edge vectors of E channels."""
+    """Sizes of attention by H heads of D channels over edge vectors of E channels.
+
+    Heads are worked on in groups, at best 64 channels wide: the paper's 12 heads of 16 are 3 groups of 4.
+    """
 
     heads: int
     head_size: int
     edge_size: int
     dtype: torch.dtype
 
+    @property
+    def head_pad(self) -> int:
+        return triton.next_power_of_2(self.head_size)
+
+    @property
+    def group_heads(self) -> int:
+        return max(1, min(PREFERRED_WIDTH // self.head_pad, triton.next_power_of_2(self.heads)))
+
     def constants(self) -> dict[str, int | str]:
         """The compile-time constants every attention kernel takes."""
+        chunk = chunk_width(self.edge_size)
         return {
             "HEADS": self.heads,
-            "HEADS_PAD": padded(self.heads),
             "HEAD_SIZE": self.head_size,
-            "HEAD_PAD": triton.next_power_of_2(self.head_size),
+            "HEAD_PAD": self.head_pad,
+            "GROUP_HEADS": self.group_heads,
             "EDGE_SIZE": self.edge_size,
-            "EDGE_PAD": padded(self.edge_size),
+            "CHUNK": chunk,
+            "CHUNKS": triton.cdiv(self.edge_size, chunk),
             "PRECISION": dot_precision(self.dtype),
         }
 
 
 def dot_precision(dtype: torch.dtype) -> str:
-    """``ieee`` for float32 when the user asked torch for the highest precision, tf32 otherwise."""
+    """``ieee`` for float32 when the user asked torch for the highest precision; else three tf32 products for one."""
     highest = dtype == torch.float32 and torch.get_float32_matmul_precision() == "highest"
-    return "ieee" if highest else "tf32"
+    return "ieee" if highest else "tf32x3"
 
 
 @triton.jit
-def head_columns(HEADS: tl.constexpr, HEADS_PAD: tl.constexpr, HEAD_SIZE: tl.constexpr, HEAD_PAD: tl.constexpr):
-    """Columns [HEADS_PAD, HEAD_PAD] of head h, channel d within H * D, and which of them exist."""
-    head = tl.arange(0, HEADS_PAD)[:, None]
-    channel = tl.arange(0, HEAD_PAD)[None, :]
-    return head * HEAD_SIZE + channel, (head < HEADS) & (channel < HEAD_SIZE)
+def group_columns(
+    group, HEADS: tl.constexpr, HEAD_SIZE: tl.constexpr, HEAD_PAD: tl.constexpr, GROUP_HEADS: tl.constexpr
+):
+    """Columns [GROUP] of a head group within H * D, and which of them exist."""
+    column = tl.arange(0, GROUP_HEADS * HEAD_PAD)
+    if HEAD_PAD == HEAD_SIZE:
+        offset = group * GROUP_HEADS * HEAD_PAD + column
+        return offset, offset < HEADS * HEAD_SIZE
+    else:
+        head = group * GROUP_HEADS + column // HEAD_PAD
+        within = column % HEAD_PAD
+        return head * HEAD_SIZE + within, (head < HEADS) & (within < HEAD_SIZE)
 
 
 @triton.jit
-def load_heads(pointer, rows, row_valid, columns, column_valid, stride):
-    """Rows of width H * D as [rows, heads, channels] in float32, zero where they do not exist."""
-    where = rows[:, None, None] * stride + columns[None, :, :]
-    return tl.load(pointer + where, mask=row_valid[:, None, None] & column_valid[None, :, :], other=0.0).to(tl.float32)
+def load_columns(pointer, rows, row_valid, stride, columns, column_valid):
+    """Some columns of rows ``stride`` apart, zero where they do not exist."""
+    where = rows[:, None] * stride + columns[None, :]
+    return tl.load(pointer + where, mask=row_valid[:, None] & column_valid[None, :], other=0.0)
 
 
 @triton.jit
 def load_rows(pointer, rows, row_valid, stride, WIDTH: tl.constexpr, WIDTH_PAD: tl.constexpr):
     """Rows of WIDTH columns, ``stride`` apart, as a tile [rows, WIDTH_PAD], zero where they do not exist."""
     columns = tl.arange(0, WIDTH_PAD)
+    return load_columns(pointer, rows, row_valid, stride, columns, columns < WIDTH)
+
+
+@triton.jit
+def load_chunks(pointer, rows, row_valid, stride, WIDTH: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr):
+    """The same as a tuple of tiles [rows, CHUNK]."""
+    tiles = ()
+    for chunk in tl.static_range(CHUNKS):
+        columns = chunk * CHUNK + tl.arange(0, CHUNK)
+        tile = load_columns(pointer, rows, row_valid, stride, columns, columns < WIDTH)
+        tiles = tiles + (tile,)  # noqa: RUF005
+    return tiles
+
+
+@triton.jit
+def store_chunk(pointer, rows, row_valid, stride, tile, chunk: tl.constexpr, WIDTH: tl.constexpr):
+    """Write chunk number ``chunk`` of rows of WIDTH columns, ``stride`` apart."""
+    columns = chunk * tile.shape[1] + tl.arange(0, tile.shape[1])
     where = rows[:, None] * stride + columns[None, :]
-    return tl.load(pointer + where, mask=row_valid[:, None] & (columns < WIDTH)[None, :], other=0.0)
+    value = tile.to(pointer.dtype.element_ty)
+    tl.store(pointer + where, value, mask=row_valid[:, None] & (columns < WIDTH)[None, :])
 
 
 @triton.jit
 def store_rows(pointer, rows, row_valid, stride, tile, WIDTH: tl.constexpr):
     """Write a tile [rows, padded width] to rows of WIDTH columns, ``stride`` apart."""
-    columns = tl.arange(0, tile.shape[1])
-    where = rows[:, None] * stride + columns[None, :]
-    value = tile.to(pointer.dtype.element_ty)
-    tl.store(pointer + where, value, mask=row_valid[:, None] & (columns < WIDTH)[None, :])
+    store_chunk(pointer, rows, row_valid, stride, tile, 0, WIDTH)
+
+
+@triton.jit
+def sum_heads(product, GROUP_HEADS: tl.constexpr):
+    """[T, GROUP_HEADS * HEAD_PAD] -> [T, GROUP_HEADS], summed within each head."""
+    return tl.sum(tl.reshape(product, (product.shape[0], GROUP_HEADS, product.shape[1] // GROUP_HEADS)), axis=2)
+
+
+@triton.jit
+def spread_heads(values, HEAD_PAD: tl.constexpr):
+    """[T, GROUP_HEADS] -> [T, GROUP_HEADS * HEAD_PAD], each head's value on all its channels."""
+    rows: tl.constexpr = values.shape[0]
+    heads: tl.constexpr = values.shape[1]
+    return tl.reshape(tl.broadcast_to(values[:, :, None], (rows, heads, HEAD_PAD)), (rows, heads * HEAD_PAD))
+
+
+@triton.jit
+def widen(values, STEP: tl.constexpr):
+    """[T, heads] -> [T, heads * STEP]: head h in column h * STEP, zeros between, for products that need 16 columns."""
+    first = tl.arange(0, STEP) == 0
+    wide = tl.where(first[None, None, :], values[:, :, None], 0.0)
+    return tl.reshape(wide, (values.shape[0], values.shape[1] * STEP))

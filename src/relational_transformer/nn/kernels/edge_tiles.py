@@ -1,0 +1,180 @@
+"""Pieces the edge update's kernels share.
+
+Edges of all graphs of a seed are numbered in a row, r = (graph * N + i) * N + j, so no tile is padded but the last. A
+tile of 16 edges is cut into chunks of channels. What would not fit into registers is read, or made, again.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from relational_transformer.nn.kernels.tiles import chunk_width, dot_precision, load_columns, padded
+
+TILE = 16
+
+
+@dataclass(frozen=True)
+class EdgeSizes:
+    """Sizes of an edge update: N nodes, R = G * N * N edges a seed, and the widths."""
+
+    seeds: int
+    nodes: int
+    rows: int
+    edge_size: int
+    message_size: int
+    feed_size: int
+    dtype: torch.dtype
+
+    @property
+    def chunks(self) -> int:
+        return triton.cdiv(self.edge_size, chunk_width(self.edge_size))
+
+    def constants(self) -> dict[str, int | str]:
+        """The compile-time constants every kernel of the edge update takes."""
+        return {
+            "TILE": TILE,
+            "SIZE": self.edge_size,
+            "CHUNK": chunk_width(self.edge_size),
+            "CHUNKS": self.chunks,
+            "MESSAGE": self.message_size,
+            "MESSAGE_PAD": padded(self.message_size),
+            "FEED": self.feed_size,
+            "FEED_PAD": padded(self.feed_size),
+            "PRECISION": dot_precision(self.dtype),
+        }
+
+    def programs(self, on_device: int) -> int:
+        """Programs that share the edges of a seed: together about `on_device`, but none without a tile."""
+        return max(1, min(triton.cdiv(self.rows, TILE), triton.cdiv(on_device, self.seeds)))
+
+
+def edge_sizes(edges: Tensor, message_size: int, feed_size: int) -> EdgeSizes:
+    seeds, graphs, nodes, _, edge_size = edges.shape
+    return EdgeSizes(seeds, nodes, graphs * nodes * nodes, edge_size, message_size, feed_size, edges.dtype)
+
+
+@triton.jit
+def edge_ends(row, nodes):
+    """Of edge (i, j) of a graph: the rows of node i, of node j, and of the reverse edge (j, i)."""
+    node = row // nodes  # graph * N + i
+    j = row - node * nodes
+    graph = node // nodes
+    sender = graph * nodes + j
+    return node, sender, sender * nodes + node - graph * nodes
+
+
+@triton.jit
+def load_vector(pointer, chunk, SIZE: tl.constexpr, CHUNK: tl.constexpr):
+    """A chunk [1, CHUNK] of a parameter vector, in float32."""
+    channels = chunk * CHUNK + tl.arange(0, CHUNK)
+    return tl.load(pointer + channels, mask=channels < SIZE, other=0.0).to(tl.float32)[None, :]
+
+
+@triton.jit
+def load_edges(pointer, row, valid, chunk, SIZE: tl.constexpr, CHUNK: tl.constexpr):
+    """A chunk [T, CHUNK] of edges."""
+    channels = chunk * CHUNK + tl.arange(0, CHUNK)
+    return load_columns(pointer, row, valid, SIZE, channels, channels < SIZE)
+
+
+@triton.jit
+def load_tall(pointer, chunk, dtype: tl.constexpr, SIZE: tl.constexpr, CHUNK: tl.constexpr, HIDDEN, PAD: tl.constexpr):
+    """A chunk [CHUNK, PAD] of the rows of a parameter matrix [SIZE, HIDDEN]."""
+    channels = chunk * CHUNK + tl.arange(0, CHUNK)
+    units = tl.arange(0, PAD)
+    return load_columns(pointer, channels, channels < SIZE, HIDDEN, units, units < HIDDEN).to(dtype)
+
+
+@triton.jit
+def load_wide(
+    pointer, stride, chunk, dtype: tl.constexpr, SIZE: tl.constexpr, CHUNK: tl.constexpr, HIDDEN, PAD: tl.constexpr
+):
+    """A chunk [PAD, CHUNK] of the columns of a parameter matrix [HIDDEN, SIZE], its rows ``stride`` apart."""
+    channels = chunk * CHUNK + tl.arange(0, CHUNK)
+    units = tl.arange(0, PAD)
+    return load_columns(pointer, units, units < HIDDEN, stride, channels, channels < SIZE).to(dtype)
+
+
+@triton.jit
+def zero_padding(tile, chunk, SIZE: tl.constexpr, CHUNK: tl.constexpr):
+    """Zeros on the channels that do not exist, where there are any."""
+    if SIZE % CHUNK == 0:
+        return tile
+    else:
+        channels = chunk * CHUNK + tl.arange(0, CHUNK)
+        return tl.where((channels < SIZE)[None, :], tile, 0.0)
+
+
+@triton.jit
+def standardise(tile, mean, inverse, chunk, SIZE: tl.constexpr, CHUNK: tl.constexpr):
+    """(x - mean) / std of one chunk, zero on padding channels."""
+    return zero_padding((tile - mean[:, None]) * inverse[:, None], chunk, SIZE, CHUNK)
+
+
+@triton.jit
+def moments(tiles, eps, SIZE: tl.constexpr, CHUNK: tl.constexpr):
+    """Mean and 1 / std [T] along the channels of a chunked tile."""
+    mean = tl.sum(tiles[0], axis=1)
+    for chunk in tl.static_range(1, len(tiles)):
+        mean += tl.sum(tiles[chunk], axis=1)
+    mean /= SIZE
+    one = tl.full(mean.shape, 1.0, tl.float32)
+    variance = tl.zeros(mean.shape, tl.float32)
+    for chunk in tl.static_range(len(tiles)):
+        centred = standardise(tiles[chunk], mean, one, chunk, SIZE, CHUNK)
+        variance += tl.sum(centred * centred, axis=1)
+    return mean, tl.rsqrt(variance / SIZE + eps)
+
+
+@triton.jit
+def before_norm(
+    edges,
+    row,
+    valid,
+    message,
+    out_weight,
+    out_bias,
+    chunk,
+    SIZE: tl.constexpr,
+    CHUNK: tl.constexpr,
+    MESSAGE: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """A chunk of z = W_5 m + b_5 + e, what the first LayerNorm reads."""
+    edge = load_edges(edges, row, valid, chunk, SIZE, CHUNK)
+    weight = load_tall(out_weight, chunk, edge.dtype, SIZE, CHUNK, MESSAGE, message.shape[1])
+    start = edge.to(tl.float32) + load_vector(out_bias, chunk, SIZE, CHUNK)
+    return tl.dot(message, tl.trans(weight), start, input_precision=PRECISION)
+
+
+@triton.jit
+def affine(normal, weight, bias, chunk, SIZE: tl.constexpr, CHUNK: tl.constexpr):
+    """A chunk of what a LayerNorm returns: normal * weight + bias."""
+    return normal * load_vector(weight, chunk, SIZE, CHUNK) + load_vector(bias, chunk, SIZE, CHUNK)
+
+
+@triton.jit
+def before_last_norm(
+    middle,
+    feed,
+    feed_out_weight,
+    feed_out_bias,
+    chunk,
+    SIZE: tl.constexpr,
+    CHUNK: tl.constexpr,
+    FEED: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """A chunk of W_7 f + b_7 + u, what the last LayerNorm reads."""
+    weight = load_tall(feed_out_weight, chunk, feed.dtype, SIZE, CHUNK, FEED, feed.shape[1])
+    start = middle + load_vector(feed_out_bias, chunk, SIZE, CHUNK)
+    return tl.dot(feed, tl.trans(weight), start, input_precision=PRECISION)
+
+
+@triton.jit
+def through_norm(gradient, normal, inverse, mean, along, chunk, SIZE: tl.constexpr, CHUNK: tl.constexpr):
+    """Through a normalisation with x^ its result: dx = (g - mean(g) - x^ mean(g x^)) / std, g the gradient of x^."""
+    return zero_padding((gradient - mean[:, None] - normal * along[:, None]) * inverse[:, None], chunk, SIZE, CHUNK)

@@ -15,6 +15,7 @@ SOURCE = REPOSITORY / "src" / PACKAGE
 
 ROOMS = (
     "nn",
+    "pyg",
     "clrs",
     "processors",
     "reasoning",

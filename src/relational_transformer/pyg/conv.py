@@ -1,0 +1,215 @@
+"""The relational transformer layer as a PyG convolution."""
+
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from relational_transformer.nn import ConcatLinear, RelationalTransformerLayer
+from relational_transformer.nn.checks import check_last_size, check_positive
+from relational_transformer.nn.initialization import truncated_normal_
+
+from .input_projection import LazyLinear, input_projection
+from .packing import Packing
+from .sparse_attention import sparse_relational_attention
+from .sparse_edge_update import sparse_edge_update
+
+Mode = Literal["sparse", "complete"]
+AttentionWeights = tuple[Tensor, Tensor]
+
+
+class RelationalTransformerConv(nn.Module):
+    r"""`RelationalTransformerLayer` on PyG's node and edge lists: updates nodes **and** edges.
+
+    An edge :math:`j \to i` of `edge_index` is :math:`e_{ij}`: node i attends to node j along it,
+
+    .. math::
+        n'_i = \phi_n\Big(n_i, \sum_j \text{softmax}_j\!\left(\frac{q_{ij} \cdot k_{ij}}{\sqrt{D}}\right) v_{ij}\Big)
+        \qquad e'_{ij} = \phi_e(e_{ij}, e_{ji}, n'_j, n'_i)
+
+    with queries, keys and values of both the nodes and the edge, :math:`q_{ij} = W_n^Q n_i + W_e^Q e_{ij}` and so on
+    (Diao & Loynd, ICLR 2023).
+
+    Two modes:
+
+    - ``sparse``: a node attends along the edges that lead to it, and to nothing else; time and memory grow with the
+      edges. Parallel edges count one by one. Self loops are not added: a node to which no edge leads hears nothing.
+    - ``complete``: every node attends to every node of its graph, itself included; pairs without an edge get the
+      learned vector `no_edge`. Time and memory grow with the graphs times the square of the largest. Parallel edges are
+      an error.
+
+    In both modes `no_edge` also stands for :math:`e_{ji}` where there is no edge back, so that the sparse mode is the
+    dense layer with the adjacency as its attention mask, and on complete graphs both modes are one.
+
+    Args:
+        in_channels: channels of `x`; -1 takes them from the first input. Where they are not `out_channels` (and always
+            with -1) a Linear comes first.
+        out_channels: channels of a node vector, in the layer and in what it returns.
+        heads: attention heads.
+        edge_dim: channels of `edge_attr`; -1 takes them from the first input; None where there is no `edge_attr`, and
+            every edge starts from one learned vector. Where they are not `edge_channels` a Linear comes first.
+        edge_channels: channels of an edge vector, in the layer and in what it returns; `out_channels` if not given.
+        head_channels: channels of one head; `out_channels / heads` if not given.
+        hidden_channels: hidden width of the node feed-forward; `2 · out_channels` if not given.
+        edge_hidden_channels: hidden widths of the edge update.
+        mode: ``sparse`` or ``complete``.
+        update_edges: without it the edge vectors pass through (after their Linear, if there is one).
+        dropout: on each update before it is added to its residual.
+
+    Shapes: x [N, in_channels], edge_index [2, E], edge_attr [E, edge_dim] (or [E] for one channel), batch [N], in any
+    order -> x [N, out_channels], edge_attr [E, edge_channels].
+
+    >>> conv = RelationalTransformerConv(16, 32, heads=4, edge_dim=3, edge_channels=8)
+    >>> edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    >>> x, edge_attr = conv(torch.randn(3, 16), edge_index, torch.randn(4, 3))
+    >>> x.shape, edge_attr.shape
+    (torch.Size([3, 32]), torch.Size([4, 8]))
+    >>> conv
+    RelationalTransformerConv(16, 32, heads=4, edge_dim=3, edge_channels=8)
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        heads: int = 1,
+        *,
+        edge_dim: int | None = None,
+        edge_channels: int | None = None,
+        head_channels: int | None = None,
+        hidden_channels: int | None = None,
+        edge_hidden_channels: tuple[int, int] = (16, 8),
+        mode: Mode = "sparse",
+        update_edges: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        check_positive(out_channels=out_channels, heads=heads)
+        if mode not in get_args(Mode):
+            raise ValueError(f"mode must be one of {', '.join(get_args(Mode))}, got {mode!r}")
+        if head_channels is None and out_channels % heads:
+            raise ValueError(
+                f"heads must divide out_channels={out_channels} or head_channels be given, got heads={heads}"
+            )
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.heads = heads
+        self.edge_dim = edge_dim
+        self.edge_channels = out_channels if edge_channels is None else edge_channels
+        self.head_channels = out_channels // heads if head_channels is None else head_channels
+        self.hidden_channels = 2 * out_channels if hidden_channels is None else hidden_channels
+        self.edge_hidden_channels = edge_hidden_channels
+        self.mode: Mode = mode
+        self.update_edges = update_edges
+        self.dropout = dropout
+
+        self.layer = RelationalTransformerLayer(
+            node_size=out_channels,
+            edge_size=self.edge_channels,
+            num_heads=heads,
+            head_size=self.head_channels,
+            node_hidden_size=self.hidden_channels,
+            edge_hidden_sizes=edge_hidden_channels,
+            update_edges=update_edges,
+            dropout=dropout,
+        )
+        self.node_input = input_projection("in_channels", in_channels, out_channels)
+        self.edge_input = None if edge_dim is None else input_projection("edge_dim", edge_dim, self.edge_channels)
+        self.no_edge = nn.Parameter(torch.empty(self.edge_channels))
+        self.some_edge = nn.Parameter(torch.empty(self.edge_channels)) if edge_dim is None else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        self.layer.reset_parameters()
+        for linear in (self.node_input, self.edge_input):
+            if isinstance(linear, ConcatLinear | LazyLinear):
+                linear.reset_parameters()
+        for vector in (self.no_edge, self.some_edge):
+            if vector is not None:
+                truncated_normal_(vector, fan_in=1)  # of the size of a normalised edge vector, and not zero
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        return_attention_weights: bool = False,
+    ) -> tuple[Tensor, Tensor] | tuple[Tensor, Tensor, AttentionWeights]:
+        """New `x` and `edge_attr`; with `return_attention_weights` also `(edge_index, weights [.., heads])`.
+
+        The weights are those of the edges in the sparse mode, and of all pairs of nodes of a graph in the complete one.
+        `batch` [N] says which graph a node belongs to; the sparse mode follows the edges and does not need it.
+        """
+        self._check(x, edge_index, edge_attr, batch)
+        nodes, edges = self.node_input(x), self._edge_vectors(edge_index, edge_attr)
+        if self.mode == "sparse":
+            nodes, edges, attention = self._run_sparse(nodes, edges, edge_index)
+        else:
+            nodes, edges, attention = self._run_complete(nodes, edges, edge_index, batch, return_attention_weights)
+        return (nodes, edges, attention) if attention is not None and return_attention_weights else (nodes, edges)
+
+    def _edge_vectors(self, edge_index: Tensor, edge_attr: Tensor | None) -> Tensor:
+        if self.some_edge is not None:
+            return self.some_edge.expand(edge_index.shape[1], -1)
+        assert edge_attr is not None
+        assert self.edge_input is not None
+        return self.edge_input(edge_attr.unsqueeze(-1) if edge_attr.dim() == 1 else edge_attr)
+
+    def _run_sparse(self, nodes: Tensor, edges: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor, AttentionWeights]:
+        layer = self.layer
+        projection = layer.attention.edge_qkv
+        query, key, value = (layer.attention.node_qkv(nodes) + projection.bias).chunk(3, dim=-1)
+        messages, weights = sparse_relational_attention(
+            query, key, value, edge_index, edges, projection.weight, num_heads=self.heads
+        )
+        nodes = layer.node_norm(nodes + self._drop(layer.node_output(messages)))
+        update = layer.node_feed_forward_out(layer.node_feed_forward_in(nodes).relu())
+        nodes = layer.node_feed_forward_norm(nodes + self._drop(update))
+        if layer.edge_update is not None:
+            edges = sparse_edge_update(layer.edge_update, edges, nodes, edge_index, self.no_edge)
+        return nodes, edges, (edge_index, weights)
+
+    def _run_complete(
+        self, nodes: Tensor, edges: Tensor, edge_index: Tensor, batch: Tensor | None, need_weights: bool
+    ) -> tuple[Tensor, Tensor, AttentionWeights | None]:
+        packing = Packing.of(edge_index, nodes.shape[0], batch)
+        nodes, edges = packing.pack_nodes(nodes), packing.pack_edges(edges, missing=self.no_edge)
+        attention = None
+        if need_weights:
+            weights = self.layer.attention(nodes, edges, node_mask=packing.node_mask, need_weights=True).weights
+            pairs, indices = packing.all_pairs()
+            attention = pairs, weights.movedim(1, -1)[indices]  # [graphs, i, j, heads] -> [P, heads]
+        nodes, edges = self.layer(nodes, edges, node_mask=packing.node_mask)
+        return packing.unpack_nodes(nodes), packing.unpack_edges(edges), attention
+
+    def _drop(self, update: Tensor) -> Tensor:
+        return F.dropout(update, self.dropout, self.training)
+
+    def _check(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, batch: Tensor | None) -> None:
+        if x.dim() != 2:
+            raise ValueError(f"x must be [N, in_channels], got shape {list(x.shape)}")
+        if self.in_channels != -1:
+            check_last_size("x", x, self.in_channels)
+        if not isinstance(edge_index, Tensor) or edge_index.dim() != 2 or edge_index.shape[0] != 2:
+            given = f"shape {list(edge_index.shape)}" if isinstance(edge_index, Tensor) else type(edge_index).__name__
+            raise ValueError(f"edge_index must be [2, E], sources above targets, got {given}")
+        if (edge_attr is None) != (self.edge_dim is None):
+            expected = "None" if self.edge_dim is None else "given"
+            raise ValueError(f"edge_attr must be {expected} for a layer with edge_dim={self.edge_dim}")
+        if edge_attr is not None and edge_attr.shape[0] != edge_index.shape[1]:
+            raise ValueError(
+                f"edge_attr must have a row for each of the {edge_index.shape[1]} edges, "
+                f"got shape {list(edge_attr.shape)}"
+            )
+        if edge_attr is not None and self.edge_dim not in (-1, 1 if edge_attr.dim() == 1 else edge_attr.shape[-1]):
+            raise ValueError(f"edge_attr must be [E, {self.edge_dim}], got shape {list(edge_attr.shape)}")
+        if batch is not None and batch.shape != x.shape[:1]:
+            raise ValueError(f"batch must be [{x.shape[0]}], a graph for each node, got shape {list(batch.shape)}")
+
+    def __repr__(self) -> str:
+        parts = [str(self.in_channels), str(self.out_channels), f"heads={self.heads}"]
+        parts += [f"edge_dim={self.edge_dim}", f"edge_channels={self.edge_channels}"]
+        parts += [f"mode={self.mode!r}"] if self.mode != "sparse" else []
+        return f"{type(self).__name__}({', '.join(parts)})"

@@ -28,8 +28,8 @@ def test_float32_is_as_exact_as_the_plain_path(case: AttentionCase):
 
 
 @pytest.mark.parametrize("case", CASES[2:4], ids=str)
-def test_half_precision_is_as_exact_as_the_plain_path(case: AttentionCase):
-    assert_at_most_twice_the_plain_error(case, torch.float16)
+def test_bfloat16_is_as_exact_as_the_plain_path(case: AttentionCase):
+    assert_at_most_twice_the_plain_error(case, torch.bfloat16)
 
 
 def test_a_row_that_attends_to_nobody_gives_zeros_and_no_gradient():

@@ -26,8 +26,8 @@ def test_float32_is_as_exact_as_the_plain_path(case: EdgeUpdateCase):
 
 
 @pytest.mark.parametrize("case", CASES[3:], ids=str)
-def test_half_precision_is_as_exact_as_the_plain_path(case: EdgeUpdateCase):
-    assert_at_most_twice_the_plain_error(case, torch.float16)
+def test_bfloat16_is_as_exact_as_the_plain_path(case: EdgeUpdateCase):
+    assert_at_most_twice_the_plain_error(case, torch.bfloat16)
 
 
 def test_the_reverse_edge_and_the_two_ends_play_their_own_parts():

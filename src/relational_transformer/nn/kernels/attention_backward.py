@@ -99,6 +99,7 @@ def attention_backward(
             *((0, 0, 0, 0) if mask is None else mask.stride()),
             1.0 / math.sqrt(sizes.head_size),
             HAS_MASK=mask is not None,
+            ONE_BLOCK=keys <= KEYS,
             KEYS=KEYS,
             **constants,
             **ONE_WARP,

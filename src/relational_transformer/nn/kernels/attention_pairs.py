@@ -43,6 +43,7 @@ def attention_pairs_kernel(
     mask_key_stride,
     scale,  # 1 / sqrt(D)
     HAS_MASK: tl.constexpr,
+    ONE_BLOCK: tl.constexpr,  # all keys in one block
     KEYS: tl.constexpr,
     PRECISION: tl.constexpr,
     HEADS: tl.constexpr,
@@ -87,9 +88,9 @@ def attention_pairs_kernel(
         row_query = tl.load(query + columns, mask=column_valid, other=0.0).to(tl.float32)[None, :]
         row_gradient = tl.load(gradient + columns, mask=column_valid, other=0.0).to(tl.float32)[None, :]
         row_log_sum = tl.load(log_sum + heads, mask=head_valid, other=0.0)[None, :]
-        row_delta = tl.load(delta + heads, mask=head_valid, other=0.0)[None, :]
+        row_delta = tl.load(delta + heads, mask=head_valid, other=0.0)
         query_sum = tl.zeros((GROUP_HEADS * HEAD_PAD,), tl.float32)
-        for start in range(0, keys, KEYS):
+        for start in range(0, KEYS if ONE_BLOCK else keys, KEYS):
             j = start + tl.arange(0, KEYS)
             valid = j < keys
             edge_query = load_columns(pairs, j, valid, 2 * WIDTH, columns, column_valid).to(tl.float32)
@@ -111,7 +112,9 @@ def attention_pairs_kernel(
             weights = tl.where(present[:, None], tl.exp2(scores - row_log_sum), 0.0)
             weights_gradient = sum_heads(row_gradient * node_value.to(tl.float32), GROUP_HEADS)
             weights_gradient += sum_heads(through_edges, GROUP_HEADS)  # the columns between heads are zero
-            scores_gradient = spread_heads(weights * (weights_gradient - row_delta) * scale, HEAD_PAD)
+            if ONE_BLOCK:  # sum_j a_ij da_ij in place of g_i . message_i: the same, without the message's rounding
+                row_delta = tl.sum(weights * weights_gradient, axis=0)
+            scores_gradient = spread_heads(weights * (weights_gradient - row_delta[None, :]) * scale, HEAD_PAD)
 
             edge_key *= scores_gradient  # dq_ij
             edge_query *= scores_gradient  # dk_ij

@@ -4,6 +4,7 @@ from .attention import AttentionOutput, RelationalAttention, causal_mask, relati
 from .concat_linear import ConcatLinear
 from .edge_update import EdgeUpdate, edge_update
 from .layer import LayerOutput, RelationalTransformerLayer
+from .pretrained import Pretrained
 from .transformer import RelationalTransformer, RelationalTransformerOutput
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "ConcatLinear",
     "EdgeUpdate",
     "LayerOutput",
+    "Pretrained",
     "RelationalAttention",
     "RelationalTransformer",
     "RelationalTransformerLayer",

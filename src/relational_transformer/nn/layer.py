@@ -9,6 +9,7 @@ from .attention import RelationalAttention
 from .checks import check_edges, check_last_size, check_mask, check_positive
 from .edge_update import EdgeUpdate
 from .initialization import reset_linear
+from .pretrained import Pretrained
 
 
 class LayerOutput(NamedTuple):
@@ -18,7 +19,7 @@ class LayerOutput(NamedTuple):
     edges: Tensor
 
 
-class RelationalTransformerLayer(nn.Module):
+class RelationalTransformerLayer(Pretrained):
     r"""One layer of the Relational Transformer (Diao & Loynd, ICLR 2023).
 
     The nodes are updated as in a transformer (post-norm), with relational attention in place of attention:
@@ -72,7 +73,13 @@ class RelationalTransformerLayer(nn.Module):
             raise ValueError(f"dropout must be at least 0 and less than 1, got {dropout!r}")
         self.node_size = node_size
         self.edge_size = edge_size
+        self.num_heads = num_heads
+        self.head_size = head_size
+        self.node_hidden_size = node_hidden_size
+        self.edge_hidden_sizes = edge_hidden_sizes
+        self.update_edges = update_edges
         self.dropout = dropout
+        self.global_size = global_size
         self.attention = RelationalAttention(
             node_size=node_size,
             edge_size=edge_size,

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from .checks import check_mask, check_positive
 from .concat_linear import ConcatLinear
 from .layer import RelationalTransformerLayer
+from .pretrained import Pretrained
 
 GlobalMode = Literal["cat", "core", "att"]
 
@@ -21,7 +22,7 @@ class RelationalTransformerOutput(NamedTuple):
     globals: Tensor | None
 
 
-class RelationalTransformer(nn.Module):
+class RelationalTransformer(Pretrained):
     """Input projections followed by `num_layers` relational transformer layers.
 
     Inputs of any size are projected to `node_size` and `edge_size`. A vector of the whole graph (`globals`) is used in
@@ -72,8 +73,19 @@ class RelationalTransformer(nn.Module):
         )
         if global_mode not in get_args(GlobalMode):
             raise ValueError(f"global_mode must be one of {', '.join(get_args(GlobalMode))}, got {global_mode!r}")
-        self.global_mode: GlobalMode = global_mode
+        self.node_input_size = node_input_size
+        self.edge_input_size = edge_input_size
         self.global_input_size = global_input_size
+        self.node_size = node_size
+        self.edge_size = edge_size
+        self.num_heads = num_heads
+        self.head_size = head_size
+        self.node_hidden_size = node_hidden_size
+        self.edge_hidden_sizes = edge_hidden_sizes
+        self.num_layers = num_layers
+        self.global_mode: GlobalMode = global_mode
+        self.update_edges = update_edges
+        self.dropout = dropout
         concatenated = global_input_size if global_mode == "cat" else 0
         self.node_input = ConcatLinear(node_input_size + concatenated, node_size)
         self.edge_input = ConcatLinear(edge_input_size + concatenated, edge_size)

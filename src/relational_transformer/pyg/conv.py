@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from relational_transformer.nn import ConcatLinear, RelationalTransformerLayer
 from relational_transformer.nn.checks import check_last_size, check_positive
 from relational_transformer.nn.initialization import truncated_normal_
+from relational_transformer.nn.pretrained import Pretrained
 
 from .input_projection import LazyLinear, input_projection
 from .packing import Packing
@@ -19,7 +20,7 @@ Mode = Literal["sparse", "complete"]
 AttentionWeights = tuple[Tensor, Tensor]
 
 
-class RelationalTransformerConv(nn.Module):
+class RelationalTransformerConv(Pretrained):
     r"""`RelationalTransformerLayer` on PyG's node and edge lists: updates nodes **and** edges.
 
     An edge :math:`j \to i` of `edge_index` is :math:`e_{ij}`: node i attends to node j along it,

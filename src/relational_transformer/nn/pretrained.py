@@ -1,0 +1,103 @@
+"""Models as folders: weights in safetensors, the constructor's arguments in JSON. Nothing is ever unpickled."""
+
+import inspect
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Self
+
+from torch import nn
+
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+
+
+class Pretrained(nn.Module):
+    """A module that can be saved to a folder and made again from it.
+
+    A subclass keeps every argument of its constructor as an attribute of the same name. The folder has the names and
+    formats of the Hugging Face Hub: `config.json` and `model.safetensors`.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from relational_transformer import RelationalTransformerLayer
+    >>> layer = RelationalTransformerLayer(node_size=8, edge_size=4, num_heads=2, head_size=4, node_hidden_size=8)
+    >>> with TemporaryDirectory() as folder:
+    ...     layer.save_pretrained(folder)
+    ...     again = RelationalTransformerLayer.from_pretrained(folder)
+    >>> torch.equal(layer.node_output.weight, again.node_output.weight)
+    True
+    """
+
+    def save_pretrained(self, folder: Path | str) -> None:
+        """Write `config.json` and `model.safetensors` into `folder`, which is made if it is not there."""
+        safetensors = _import_safetensors()
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
+        config = {"class": type(self).__name__, "arguments": self._constructor_arguments()}
+        _write(folder / WEIGHTS, lambda path: safetensors.torch.save_file(tensors, path, metadata={"format": "pt"}))
+        _write(folder / CONFIG, lambda path: path.write_text(json.dumps(config, indent=2) + "\n"))
+
+    @classmethod
+    def from_pretrained(cls, folder: Path | str) -> Self:
+        """The module saved in `folder`: on the CPU, in the dtypes it was saved in, in evaluation mode."""
+        safetensors = _import_safetensors()
+        folder = Path(folder)
+        module = cls._from_config(folder / CONFIG)
+        if not (folder / WEIGHTS).is_file():
+            raise ValueError(f"{folder} is no saved model: it has no {WEIGHTS}")
+        try:
+            tensors = safetensors.torch.load_file(folder / WEIGHTS)
+        except safetensors.SafetensorError as error:
+            raise ValueError(f"{folder / WEIGHTS} is damaged ({error})") from None
+        try:
+            module.load_state_dict(tensors, assign=True)
+        except RuntimeError as error:
+            reason = " ".join(str(error).split())
+            raise ValueError(f"{folder / WEIGHTS} does not fit {folder / CONFIG}: {reason}") from None
+        return module.eval()
+
+    @classmethod
+    def _from_config(cls, path: Path) -> Self:
+        if not path.is_file():
+            raise ValueError(f"{path.parent} is no saved model: it has no {CONFIG}")
+        try:
+            config = json.loads(path.read_text())
+            name, arguments = config["class"], config["arguments"]
+        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            raise ValueError(f"{path} is not the configuration of a saved model ({error!r})") from None
+        if name != cls.__name__:
+            raise ValueError(f"{path.parent} holds a {name}, not a {cls.__name__}: use {name}.from_pretrained")
+        unknown = sorted(set(arguments) - set(_constructor_names(cls)))
+        if unknown:
+            raise ValueError(f"{path} has arguments that {name} does not take: {', '.join(unknown)}")
+        # JSON knows lists alone.
+        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in arguments.items()})
+
+    def _constructor_arguments(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _constructor_names(type(self))}
+
+
+def _constructor_names(cls: type) -> list[str]:
+    return list(inspect.signature(cls).parameters)
+
+
+def _write(path: Path, write: Callable[[Path], object]) -> None:
+    """Fill a temporary file, then put it in its place: a reader never sees half of it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.writing")
+    try:
+        write(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _import_safetensors() -> ModuleType:
+    try:
+        import safetensors.torch
+    except ModuleNotFoundError:
+        message = "saved models need safetensors: pip install 'relational-transformer[train]'"
+        raise ModuleNotFoundError(message, name="safetensors") from None
+    return safetensors

@@ -1,0 +1,137 @@
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from relational_transformer import RelationalTransformer, RelationalTransformerLayer
+from relational_transformer.nn import Pretrained
+from relational_transformer.pyg import RelationalTransformerConv
+from tests.nn.graphs import make_graph, make_layer, make_stack, randomise
+
+safetensors = pytest.importorskip("safetensors")
+
+
+class TestRoundTrip:
+    @pytest.mark.parametrize("changes", [{}, {"update_edges": False}, {"dropout": 0.5}])
+    def test_layer(self, tmp_path: Path, changes: dict):
+        layer, graph = make_layer(**changes), make_graph(2)
+        layer.save_pretrained(tmp_path)
+        again = RelationalTransformerLayer.from_pretrained(tmp_path)
+        for got, expected in zip(again(*graph), layer.eval()(*graph), strict=True):
+            assert torch.equal(got, expected)
+
+    @pytest.mark.parametrize("global_mode", ["cat", "core", "att"])
+    def test_transformer(self, tmp_path: Path, global_mode: str):
+        sizes = {"node_size": 6, "edge_size": 5, "num_heads": 2, "head_size": 3, "node_hidden_size": 7}
+        model = RelationalTransformer(4, 3, 2, **sizes, edge_hidden_sizes=(4, 3), num_layers=2, global_mode=global_mode)
+        randomise(model)
+        inputs = torch.randn(3, 4), torch.randn(3, 3, 3), torch.randn(2)
+        model.save_pretrained(tmp_path / "new" / "folder")
+        again = RelationalTransformer.from_pretrained(str(tmp_path / "new" / "folder"))
+        assert torch.equal(again(*inputs).nodes, model(*inputs).nodes)
+        assert torch.equal(again(*inputs).edges, model(*inputs).edges)
+
+    @pytest.mark.parametrize("mode", ["sparse", "complete"])
+    def test_conv_with_sizes_from_its_first_input(self, tmp_path: Path, mode: str):
+        conv = RelationalTransformerConv(-1, 8, heads=2, edge_dim=-1, mode=mode)
+        graph = torch.randn(3, 5), torch.tensor([[0, 1], [1, 2]]), torch.randn(2, 4)
+        expected = conv(*graph)
+        conv.save_pretrained(tmp_path)
+        for got, want in zip(RelationalTransformerConv.from_pretrained(tmp_path)(*graph), expected, strict=True):
+            assert torch.equal(got, want)
+
+    def test_keeps_the_dtype(self, tmp_path: Path):
+        make_layer().bfloat16().save_pretrained(tmp_path)
+        again = RelationalTransformerLayer.from_pretrained(tmp_path)
+        assert {parameter.dtype for parameter in again.parameters()} == {torch.bfloat16}
+
+    def test_can_be_trained_further(self, tmp_path: Path):
+        make_layer(dropout=0.5).save_pretrained(tmp_path)
+        again = RelationalTransformerLayer.from_pretrained(tmp_path)
+        assert not again.training
+        assert all(parameter.requires_grad for parameter in again.parameters())
+
+    def test_saving_again_replaces_what_was_there(self, tmp_path: Path):
+        make_layer().save_pretrained(tmp_path)
+        layer = make_layer(node_size=9)
+        layer.save_pretrained(tmp_path)
+        assert RelationalTransformerLayer.from_pretrained(tmp_path).node_size == 9
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json", "model.safetensors"]
+
+
+@pytest.mark.parametrize("cls", Pretrained.__subclasses__(), ids=lambda cls: cls.__name__)
+def test_every_argument_of_a_constructor_is_kept(cls: type[Pretrained], tmp_path: Path):
+    """Saved with values that differ from every default, so that an argument that is lost shows."""
+    needed = {
+        "node_input_size": 4, "edge_input_size": 3, "node_size": 6, "edge_size": 5, "num_heads": 2, "head_size": 3,
+        "node_hidden_size": 7, "in_channels": 4, "out_channels": 6,
+    }  # fmt: skip
+    changed = {
+        "global_input_size": 2, "edge_hidden_sizes": (4, 3), "num_layers": 2, "global_mode": "att",
+        "update_edges": False, "dropout": 0.25, "global_size": 2, "heads": 3, "edge_dim": 5, "edge_channels": 7,
+        "head_channels": 4, "hidden_channels": 9, "edge_hidden_channels": (4, 3), "mode": "complete",
+    }  # fmt: skip
+    parameters = inspect.signature(cls).parameters
+    arguments = {name: {**needed, **changed}[name] for name in parameters}
+    assert all(parameter.default != arguments[name] for name, parameter in parameters.items())
+    cls(**arguments).save_pretrained(tmp_path)
+    again = cls.from_pretrained(tmp_path)
+    assert {name: getattr(again, name) for name in parameters} == arguments
+
+
+class TestMistakesAreToldInOneSentence:
+    def test_another_class(self, tmp_path: Path):
+        make_stack().save_pretrained(tmp_path)
+        with pytest.raises(ValueError, match="holds a RelationalTransformer, not a RelationalTransformerLayer"):
+            RelationalTransformerLayer.from_pretrained(tmp_path)
+
+    @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+    def test_a_missing_file(self, tmp_path: Path, name: str):
+        make_layer().save_pretrained(tmp_path)
+        (tmp_path / name).unlink()
+        with pytest.raises(ValueError, match=f"is no saved model: it has no {name}"):
+            RelationalTransformerLayer.from_pretrained(tmp_path)
+
+    @pytest.mark.parametrize("text", ["{", "[]", '{"class": "RelationalTransformerLayer"}'])
+    def test_a_configuration_of_something_else(self, tmp_path: Path, text: str):
+        make_layer().save_pretrained(tmp_path)
+        (tmp_path / "config.json").write_text(text)
+        with pytest.raises(ValueError, match="is not the configuration of a saved model"):
+            RelationalTransformerLayer.from_pretrained(tmp_path)
+
+    def test_damaged_weights(self, tmp_path: Path):
+        make_layer().save_pretrained(tmp_path)
+        weights = tmp_path / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:-10])
+        with pytest.raises(ValueError, match=r"model\.safetensors is damaged"):
+            RelationalTransformerLayer.from_pretrained(tmp_path)
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [({"node_hidden_size": 99}, "does not fit"), ({"num_heats": 2}, "does not take: num_heats")],
+    )
+    def test_a_changed_configuration(self, tmp_path: Path, change: dict, message: str):
+        make_layer().save_pretrained(tmp_path)
+        config = json.loads((tmp_path / "config.json").read_text())
+        config["arguments"].update(change)
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        with pytest.raises(ValueError, match=message) as caught:
+            RelationalTransformerLayer.from_pretrained(tmp_path)
+        assert "\n" not in str(caught.value)
+
+    def test_safetensors_is_missing(self):
+        program = """
+import sys
+sys.modules["safetensors"] = None
+from relational_transformer import RelationalTransformerLayer
+try:
+    RelationalTransformerLayer.from_pretrained(".")
+except ModuleNotFoundError as error:
+    print(error)
+"""
+        finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        assert finished.stdout == "saved models need safetensors: pip install 'relational-transformer[train]'\n"

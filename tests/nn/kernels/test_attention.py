@@ -73,6 +73,49 @@ def test_batch_axes_and_a_shared_mask_broadcast():
     torch.testing.assert_close(together[1, 2], alone)
 
 
+def test_gradients_inside_and_outside_vmap_agree():
+    inputs = AttentionCase(queries=3, keys=3, heads=2, head_size=8, edge_size=16, seeds=2).inputs(torch.float32)
+    every = tuple(range(5))
+
+    def loss(*inputs):
+        return kernels.relational_attention(*inputs, num_heads=2).square().sum()
+
+    def fleet_loss(*inputs):
+        return torch.vmap(loss)(*inputs).sum()
+
+    inside = torch.vmap(torch.func.grad(loss, argnums=every))(*inputs)
+    outside = torch.func.grad(fleet_loss, argnums=every)(*inputs)
+    leaves = [tensor.requires_grad_() for tensor in inputs]
+    by_autograd = torch.autograd.grad(fleet_loss(*leaves), leaves)
+    for first, second, third in zip(inside, outside, by_autograd, strict=True):
+        torch.testing.assert_close(first, third)
+        torch.testing.assert_close(second, third)
+
+
+@pytest.mark.filterwarnings("ignore")  # compilers of torch warn about their own internals
+def test_a_compiled_fleet_gives_the_same_gradients():
+    inputs = AttentionCase(queries=3, keys=3, heads=2, head_size=8, edge_size=16, seeds=2).inputs(torch.float32)
+    leaves = [tensor.requires_grad_() for tensor in inputs]
+
+    def loss(*inputs):
+        return kernels.relational_attention(*inputs, num_heads=2).square().sum()
+
+    torch.compiler.reset()
+    compiled = torch.compile(torch.vmap(loss), fullgraph=True, backend="aot_eager")
+    expected = torch.autograd.grad(torch.vmap(loss)(*leaves).sum(), leaves)
+    for mine, other in zip(torch.autograd.grad(compiled(*leaves).sum(), leaves), expected, strict=True):
+        torch.testing.assert_close(mine, other)
+
+
+def test_a_second_derivative_says_that_there_is_none():
+    inputs = AttentionCase(queries=2, keys=2, heads=1, head_size=8, edge_size=16).inputs(torch.float32)
+    leaves = [tensor[0].requires_grad_() for tensor in inputs]
+    messages = kernels.relational_attention(*leaves, num_heads=1)
+    (gradient,) = torch.autograd.grad(messages.sum(), leaves[:1], create_graph=True)
+    with pytest.raises(RuntimeError, match="cannot be differentiated twice"):
+        gradient.sum().backward()
+
+
 def test_the_backward_operator_gives_under_vmap_what_it_gives_alone():
     case = AttentionCase(queries=3, keys=3, heads=2, head_size=8, edge_size=16, seeds=2)
     inputs = [tensor.unsqueeze(1) for tensor in case.inputs(torch.float32)]  # one seed each of two models

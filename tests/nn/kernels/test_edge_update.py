@@ -46,6 +46,25 @@ def test_the_reverse_edge_and_the_two_ends_play_their_own_parts():
         assert {pair for pair in pairs if not torch.equal(before[pair], after[pair])} == moved
 
 
+def test_gradients_inside_and_outside_vmap_agree():
+    inputs = EdgeUpdateCase(nodes=2, edge_size=16, message_size=4, feed_size=4, seeds=2).inputs(torch.float32)
+    every = tuple(range(15))
+
+    def loss(*inputs):
+        return kernels.edge_update(*inputs).square().sum()
+
+    def fleet_loss(*inputs):
+        return torch.vmap(loss)(*inputs).sum()
+
+    inside = torch.vmap(torch.func.grad(loss, argnums=every))(*inputs)
+    outside = torch.func.grad(fleet_loss, argnums=every)(*inputs)
+    leaves = [tensor.requires_grad_() for tensor in inputs]
+    by_autograd = torch.autograd.grad(fleet_loss(*leaves), leaves)
+    for first, second, third in zip(inside, outside, by_autograd, strict=True):
+        torch.testing.assert_close(first, third)
+        torch.testing.assert_close(second, third)
+
+
 def saved(inputs: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     """What the backward operator reads after the gradient, from the inputs of the forward one."""
     parameters = [tensor for index, tensor in enumerate(inputs[3:]) if index not in (FEED_IN_BIAS, FEED_NORM_BIAS)]

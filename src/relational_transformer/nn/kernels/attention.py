@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from relational_transformer.nn.kernels.seeds import register_seed_axis
+from relational_transformer.nn.kernels.seeds import differentiable, differentiable_once
 
 
 def relational_attention(
@@ -26,7 +26,7 @@ def relational_attention(
     if attention_mask is not None:
         attention_mask = one_seed(attention_mask.expand(*batch, queries, keys), 2)
     nodes = (tensor.expand(*batch, *tensor.shape[-2:]) for tensor in (query, key, value))
-    messages, _, _ = attention_operator(
+    messages, _, _ = attention(
         *(one_seed(tensor, 2) for tensor in nodes),
         one_seed(edges, 3),
         edge_weight.unsqueeze(0),
@@ -103,9 +103,9 @@ def attention_backward_operator(
     context: Tensor,
     num_heads: int,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    from relational_transformer.nn.kernels.attention_backward import attention_backward
+    from relational_transformer.nn.kernels import attention_backward
 
-    return attention_backward(
+    return attention_backward.attention_backward(
         gradient.contiguous(),
         row_strided(query),
         row_strided(key),
@@ -140,10 +140,9 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tenso
 
 
 def _differentiate(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
-    gradients = attention_backward_operator(gradient, *ctx.saved_tensors, ctx.num_heads)
+    gradients = attention_backward(gradient, *ctx.saved_tensors, ctx.num_heads)
     return *gradients, None, None
 
 
-torch.library.register_autograd(attention_operator, _differentiate, setup_context=_save)
-register_seed_axis(attention_operator)
-register_seed_axis(attention_backward_operator)
+attention = differentiable(attention_operator, _save, _differentiate)
+attention_backward = differentiable_once(attention_backward_operator)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from relational_transformer.nn.kernels.edge_parameters import PackedGradients
-from relational_transformer.nn.kernels.seeds import register_seed_axis
+from relational_transformer.nn.kernels.seeds import differentiable, differentiable_once
 
 NUM_PARAMETERS = 12
 FEED_IN_BIAS, FEED_NORM_BIAS = 7, 11  # among the parameters; the backward pass reads neither
@@ -20,7 +20,7 @@ def edge_update(edges: Tensor, receivers: Tensor, senders: Tensor, *parameters: 
         edges = edges.to(torch.get_autocast_dtype(edges.device.type))
     batch = edges.shape[:-3]
     ends = (tensor.expand(*batch, *tensor.shape[-2:]) for tensor in (receivers, senders))
-    output, *_ = edge_update_operator(
+    output, *_ = update(
         edges.reshape(1, -1, *edges.shape[-3:]),
         *(tensor.reshape(1, -1, *tensor.shape[-2:]) for tensor in ends),
         *(parameter.unsqueeze(0) for parameter in parameters),
@@ -153,7 +153,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
 def _differentiate(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
     edges, messages, feeds, statistics, *parameters = ctx.saved_tensors
     read = [parameter for index, parameter in enumerate(parameters) if index not in (FEED_IN_BIAS, FEED_NORM_BIAS)]
-    edge_gradient, *ends, packed = edge_update_backward_operator(gradient, edges, messages, feeds, statistics, *read)
+    edge_gradient, *ends, packed = update_backward(gradient, edges, messages, feeds, statistics, *read)
     unpacked = packing(edges, messages, feeds).unpack(packed)
     return (
         edge_gradient,
@@ -164,6 +164,5 @@ def _differentiate(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Tensor | None, 
     )
 
 
-torch.library.register_autograd(edge_update_operator, _differentiate, setup_context=_save)
-register_seed_axis(edge_update_operator)
-register_seed_axis(edge_update_backward_operator)
+update = differentiable(edge_update_operator, _save, _differentiate)
+update_backward = differentiable_once(edge_update_backward_operator)

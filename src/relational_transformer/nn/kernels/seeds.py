@@ -22,17 +22,56 @@ def unfold_axis(tensor: Tensor, size: int) -> Tensor:
     return tensor.reshape(size, tensor.shape[0] // size, *tensor.shape[1:])
 
 
-def register_seed_axis(operator: Callable[..., Any]) -> None:
-    """Give an operator whose tensors all start with the seed axis its vmap rule."""
+def seed_rule(function: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
+    """The vmap rule of a function whose tensors all start with the seed axis."""
 
     def rule(info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Any, Any]:
         folded = [
             fold_axis(argument, axis, info.batch_size) if isinstance(argument, Tensor) else argument
             for argument, axis in zip(arguments, in_dims, strict=True)
         ]
-        outputs = operator(*folded)
-        if isinstance(outputs, Tensor):
-            return unfold_axis(outputs, info.batch_size), 0
+        outputs = function(*folded)
         return tuple(unfold_axis(output, info.batch_size) for output in outputs), (0,) * len(outputs)
 
-    torch.library.register_vmap(operator, rule)  # type: ignore[arg-type]
+    return rule
+
+
+def differentiable(
+    operator: Any, save: Callable[..., None], differentiate: Callable[..., tuple[Any, ...]]
+) -> Callable[..., Any]:
+    """Give an operator its gradient and its vmap rule, and return what to call in its place.
+
+    Compilers see the operator itself. Outside them the call goes through an autograd function, which `torch.func.grad`
+    understands as well.
+    """
+    torch.library.register_autograd(operator, differentiate, setup_context=save)
+    torch.library.register_vmap(operator, seed_rule(operator))
+
+    class Seeded(torch.autograd.Function):
+        @staticmethod
+        def forward(*arguments: Any) -> Any:
+            return operator(*arguments)
+
+        setup_context = staticmethod(save)  # pyright: ignore[reportAssignmentType]
+        backward = staticmethod(differentiate)  # pyright: ignore[reportAssignmentType]
+
+        @staticmethod
+        def vmap(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
+            return seed_rule(Seeded.apply)(info, in_dims, *arguments)
+
+    def call(*arguments: Any) -> Any:
+        return operator(*arguments) if torch.compiler.is_compiling() else Seeded.apply(*arguments)
+
+    return call
+
+
+def differentiable_once(operator: Any) -> Callable[..., Any]:
+    """The same for a backward operator, which has no gradient of its own."""
+
+    def save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        del ctx, inputs, output
+
+    def differentiate(*_: Any) -> tuple[Any, ...]:
+        raise RuntimeError("The fused kernels cannot be differentiated twice; use_kernels(False) takes the plain path.")
+
+    return differentiable(operator, save, differentiate)

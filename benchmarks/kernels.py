@@ -1,0 +1,194 @@
+"""Relational attention and the edge update on a GPU: plain, compiled and fused, against the card's own ceilings.
+
+    python benchmarks/kernels.py                      # the paper's sizes, 20 and 80 seeds
+    python benchmarks/kernels.py --cases all          # evaluation, large graphs, lobster and Sokoban as well
+
+Every path is captured in a CUDA graph and replayed; times are medians in microseconds. FLOP and bytes are the least
+that the function needs (each edge tensor read and written once), whatever a path really does; memory is the peak beyond
+the inputs, in sizes of the edge tensor.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from relational_transformer.nn import kernels
+from relational_transformer.nn.attention import relational_attention
+from relational_transformer.nn.edge_update import edge_update
+
+MESSAGE_SIZE, FEED_SIZE = 16, 8
+PATHS = ["plain", "compiled", "fused"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Sizes of a fleet's layer: `graphs` graphs of `nodes` nodes for each of `seeds` models."""
+
+    seeds: int
+    graphs: int
+    nodes: int
+    heads: int
+    head_size: int
+    edge_size: int
+
+    @property
+    def edges(self) -> int:
+        return self.seeds * self.graphs * self.nodes**2
+
+    @property
+    def width(self) -> int:
+        return self.heads * self.head_size
+
+    def attention_cost(self, training: bool) -> tuple[float, float]:
+        """FLOP and bytes in bfloat16: queries and keys of all edges, mean edges; backward three times the products."""
+        forward = self.edges * (4 * self.width * self.edge_size + 2 * self.heads * self.edge_size)
+        tensor = 2 * self.edges * self.edge_size
+        return (4 * forward, 3 * tensor) if training else (forward, tensor)
+
+    def edge_update_cost(self, training: bool) -> tuple[float, float]:
+        """FLOP and bytes in bfloat16: both small MLPs; backward reads edges and gradient and writes a gradient."""
+        forward = self.edges * self.edge_size * (6 * MESSAGE_SIZE + 4 * FEED_SIZE)
+        tensor = 2 * self.edges * self.edge_size
+        return (3 * forward, 5 * tensor) if training else (forward, 2 * tensor)
+
+    def attention(self) -> tuple[Callable[..., Tensor], list[Tensor]]:
+        def attend(query: Tensor, key: Tensor, value: Tensor, edges: Tensor, weight: Tensor) -> Tensor:
+            weight = weight if kernels.enabled(edges) else weight.to(edges.dtype)
+            return relational_attention(query, key, value, edges, weight, num_heads=self.heads).messages
+
+        nodes = normal(self.seeds, self.graphs, self.nodes, 3 * self.width).chunk(3, dim=-1)
+        edges = normal(self.seeds, self.graphs, self.nodes, self.nodes, self.edge_size)
+        weight = parameter(self.seeds, 3 * self.width, self.edge_size)
+        return torch.vmap(attend), [*nodes, edges, weight]
+
+    def edge_update(self) -> tuple[Callable[..., Tensor], list[Tensor]]:
+        def update(edges: Tensor, *others: Tensor) -> Tensor:
+            if not kernels.enabled(edges):
+                others = tuple(tensor.to(edges.dtype) for tensor in others)
+            return edge_update(edges, *others)  # type: ignore[arg-type]
+
+        ends = [normal(self.seeds, self.graphs, self.nodes, MESSAGE_SIZE) for _ in range(2)]
+        edge, message, feed = self.edge_size, MESSAGE_SIZE, FEED_SIZE
+        shapes = [(message, edge), (message, edge), (edge, message), (edge,), (edge,), (edge,)]
+        shapes += [(feed, edge), (feed,), (edge, feed), (edge,), (edge,), (edge,)]
+        parameters = [parameter(self.seeds, *shape) for shape in shapes]
+        edges = normal(self.seeds, self.graphs, self.nodes, self.nodes, edge)
+        return torch.vmap(update), [edges, *ends, *parameters]
+
+
+CASES = {
+    "paper-20": Case(seeds=20, graphs=4, nodes=16, heads=12, head_size=16, edge_size=192),
+    "paper-80": Case(seeds=80, graphs=4, nodes=16, heads=12, head_size=16, edge_size=192),
+    "evaluation": Case(seeds=1, graphs=32, nodes=64, heads=12, head_size=16, edge_size=192),
+    "large": Case(seeds=1, graphs=4, nodes=256, heads=8, head_size=16, edge_size=128),
+    "lobster": Case(seeds=1, graphs=16, nodes=150, heads=8, head_size=28, edge_size=128),
+    "sokoban": Case(seeds=1, graphs=64, nodes=57, heads=8, head_size=32, edge_size=128),
+}
+
+
+def normal(*shape: int) -> Tensor:
+    return torch.randn(*shape, device="cuda").bfloat16()
+
+
+def parameter(*shape: int) -> Tensor:
+    return torch.randn(*shape, device="cuda") / shape[-1] ** 0.5
+
+
+def microseconds(step: Callable[[], object], repeats: int = 10) -> float:
+    """Median time of one step, ten of them in a CUDA graph."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(repeats):
+            step()
+    times = []
+    for _ in range(12):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        times.append(1000 * start.elapsed_time(end) / repeats)
+    return sorted(times[2:])[5]
+
+
+def ceilings() -> tuple[float, float]:
+    """TFLOP/s of a large bfloat16 product and GB/s of a large copy, measured here."""
+    left, right = normal(8192, 8192), normal(8192, 8192)
+    teraflops = 2 * 8192**3 / microseconds(lambda: left @ right, 3) / 1e6
+    source = torch.randn(2**28, device="cuda")
+    target = torch.empty_like(source)
+    gigabytes = 2 * source.numel() * 4 / microseconds(lambda: target.copy_(source), 3) / 1e3
+    return teraflops, gigabytes
+
+
+def measure(case: Case, name: str, path: str, training: bool) -> tuple[float, float]:
+    """Microseconds, and the peak of memory beyond the inputs in sizes of the edge tensor."""
+    torch.compiler.reset()
+    with kernels.use_kernels(path == "fused"):
+        function, inputs = case.attention() if name == "attention" else case.edge_update()
+        if path == "compiled":
+            function = torch.compile(function, fullgraph=True, dynamic=False)
+        if training:
+            step = partial(train, function, inputs, torch.randn_like(function(*inputs)))
+        else:
+            step = partial(torch.no_grad()(function), *inputs)
+        step()
+        torch.cuda.synchronize()
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        step()
+        torch.cuda.synchronize()
+        memory = (torch.cuda.max_memory_allocated() - before) / (2 * case.edges * case.edge_size)
+        return microseconds(step), memory
+
+
+def train(function: Callable[..., Tensor], inputs: list[Tensor], gradient: Tensor) -> tuple[Tensor, ...]:
+    leaves = [tensor.detach().requires_grad_() for tensor in inputs]  # new ones: old leaves remember their stream
+    return torch.autograd.grad(function(*leaves), leaves, gradient)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", nargs="+", default=["paper-20", "paper-80"], choices=[*CASES, "all"])
+    parser.add_argument("--paths", nargs="+", default=PATHS, choices=PATHS)
+    arguments = parser.parse_args()
+    if not torch.cuda.is_available():
+        sys.exit("benchmarks/kernels.py needs a CUDA device; there is none here.")
+    torch.set_float32_matmul_precision("high")
+    teraflops, gigabytes = ceilings()
+    print(f"{torch.cuda.get_device_name()}: {teraflops:.0f} TFLOP/s in bfloat16, {gigabytes:.0f} GB/s")
+    names = list(CASES) if "all" in arguments.cases else arguments.cases
+    print(f"{'':32}{'path':>10}{'us':>9}{'TFLOP/s':>9}{'GB/s':>7}{'of ceiling':>11}{'memory':>8}{'speed-up':>9}")
+    for name in names:
+        case = CASES[name]
+        for function in ("attention", "edge_update"):
+            for training in (False, True):
+                cost = case.attention_cost if function == "attention" else case.edge_update_cost
+                flops, size = cost(training)
+                floor = max(flops / teraflops / 1e6, size / gigabytes / 1e3)
+                anchor = None
+                for path in arguments.paths:
+                    time, memory = measure(case, function, path, training)
+                    anchor = time if path == "compiled" else anchor
+                    label = f"{name} {function} {'training' if training else 'forward'}"
+                    ratio = "" if anchor is None else f"{anchor / time:8.2f}x"
+                    print(
+                        f"{label:32}{path:>10}{time:9.1f}{flops / time / 1e6:9.1f}{size / time / 1e3:7.0f}"
+                        f"{floor / time:11.1%}{memory:8.2f}{ratio:>9}",
+                        flush=True,
+                    )
+
+
+if __name__ == "__main__":
+    main()

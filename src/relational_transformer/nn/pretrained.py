@@ -34,11 +34,11 @@ class Pretrained(nn.Module):
         """Write `config.json` and `model.safetensors` into `folder`, which is made if it is not there."""
         safetensors = _import_safetensors()
         folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
-        config = {"class": type(self).__name__, "arguments": self._constructor_arguments()}
+        config = json.dumps({"class": type(self).__name__, "arguments": self._constructor_arguments()}, indent=2)
+        folder.mkdir(parents=True, exist_ok=True)
         _write(folder / WEIGHTS, lambda path: safetensors.torch.save_file(tensors, path, metadata={"format": "pt"}))
-        _write(folder / CONFIG, lambda path: path.write_text(json.dumps(config, indent=2) + "\n"))
+        _write(folder / CONFIG, lambda path: path.write_text(config + "\n"))
 
     @classmethod
     def from_pretrained(cls, folder: Path | str) -> Self:
@@ -77,7 +77,13 @@ class Pretrained(nn.Module):
         return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in arguments.items()})
 
     def _constructor_arguments(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _constructor_names(type(self))}
+        names = _constructor_names(type(self))
+        lost = [name for name in names if not hasattr(self, name)]
+        if lost:
+            raise TypeError(
+                f"to be saved, {type(self).__name__} must keep as attributes its arguments {', '.join(lost)}"
+            )
+        return {name: getattr(self, name) for name in names}
 
 
 def _constructor_names(cls: type) -> list[str]:

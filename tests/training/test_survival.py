@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ import torch
 
 from relational_transformer.training import RunFolder, Trainer
 from relational_transformer.training import checkpoint as checkpoints
-from tests.training.small import run_to_the_end, small_config
+from relational_transformer.training.devices import find_device
+from tests.training.small import SETTINGS, run_to_the_end, small_config
 
 ARGUMENTS = [
     "train",
@@ -195,6 +197,22 @@ def test_a_finished_run_is_not_run_again(tmp_path):
     again = train(small_config(), str(tmp_path / "run"), torch.device("cpu"), report=reports.append)
     assert again == json.loads(json.dumps(result))
     assert not reports
+
+
+def test_a_model_that_cannot_be_built_leaves_no_folder(tmp_path):
+    from relational_transformer.training.session import train
+
+    config = small_config(settings=replace(SETTINGS, num_heads=3))
+    with pytest.raises(ValueError, match="num_heads must divide hidden_size=8"):
+        train(config, str(tmp_path / "run"), torch.device("cpu"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_device_that_is_not_there_is_named():
+    with pytest.raises(ValueError, match="device 'cuda:77' cannot be used here"):
+        find_device("cuda:77")
+    with pytest.raises(ValueError, match="device 'abacus' cannot be used here"):
+        find_device("abacus")
 
 
 def test_nothing_is_unpickled():

@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from relational_transformer.training import RunFolder, Trainer
-from relational_transformer.training.trained import evaluate_run, load_network
+from relational_transformer.training import RunFolder, Trainer, load_network
+from relational_transformer.training.trained import evaluate_run
 from tests.training.small import PROTOCOL, SETTINGS, run_to_the_end, small_config
 
 
@@ -130,9 +130,9 @@ def test_every_kind_of_processor_trains_in_a_fleet(tmp_path, model: str):
 
 def test_a_trained_network_loads_from_its_folder(tmp_path):
     trainer, _ = run_to_the_end(small_config(seeds=(4, 9)), tmp_path / "run")
-    network = load_network(RunFolder(tmp_path / "run"), seed=9)
+    network = load_network(tmp_path / "run", seed=9)
     best = trainer.fleet.split(trainer.best)
     for name, parameter in network.named_parameters():
         assert torch.equal(parameter, best[name][1])
     with pytest.raises(ValueError, match=r"has the seeds \[4, 9\], not 5"):
-        load_network(RunFolder(tmp_path / "run"), seed=5)
+        load_network(tmp_path / "run", seed=5)

@@ -4,12 +4,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import tyro
 from rich.console import Console
 from rich.table import Table
 
 from relational_transformer.training import RunFolder
+from relational_transformer.training.devices import default_device, find_device
 from relational_transformer.training.trained import evaluate_run
 
 
@@ -25,7 +25,7 @@ class EvaluateArguments:
     """Number of graphs (times the algorithm's multiplier); by default that of the run's protocol."""
     data_seed: int | None = None
     """Seed of the graphs; by default that of the canonical test set, 3."""
-    device: str = field(default_factory=lambda: "cuda" if torch.cuda.is_available() else "cpu")
+    device: str = field(default_factory=default_device)
 
 
 def run(arguments: EvaluateArguments) -> None:
@@ -36,7 +36,7 @@ def run(arguments: EvaluateArguments) -> None:
         "test_data_seed": arguments.data_seed,
     }
     given = {name: value for name, value in changes.items() if value is not None}
-    config, scores = evaluate_run(folder, torch.device(arguments.device), lambda protocol: replace(protocol, **given))
+    config, scores = evaluate_run(folder, find_device(arguments.device), lambda protocol: replace(protocol, **given))
     table = Table(title=f"{config.model} on {config.task}, {given.get('test_nodes', config.protocol.test_nodes)} nodes")
     table.add_column("seed", justify="right")
     table.add_column("score", justify="right")

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-import torch
 import tyro
 
 from relational_transformer.clrs.checks import check_name
@@ -12,6 +11,7 @@ from relational_transformer.processors.settings import Settings, find_settings
 from relational_transformer.training import PROTOCOLS, Protocol, RunFolder, TrainConfig
 from relational_transformer.training.config import CompileMode
 from relational_transformer.training.curves import draw_curves
+from relational_transformer.training.devices import default_device, find_device
 from relational_transformer.training.precision import Precision
 from relational_transformer.training.session import train
 
@@ -55,7 +55,7 @@ class TrainArguments:
     """tf32 (on a CPU the same as fp32), bf16, fp32 or fp64."""
     compile: CompileMode = "auto"
     """Compile the training step: on CUDA, and in long runs on a CPU."""
-    device: str = field(default_factory=lambda: "cuda" if torch.cuda.is_available() else "cpu")
+    device: str = field(default_factory=default_device)
     checkpoint_seconds: float = 60.0
     """A checkpoint is written about so often, and at the end."""
     tensorboard: bool = False
@@ -78,7 +78,7 @@ def run(arguments: TrainArguments) -> None:
         result = train(
             config,
             str(out),
-            torch.device(arguments.device),
+            find_device(arguments.device),
             report=display.update,
             checkpoint_seconds=arguments.checkpoint_seconds,
         )
@@ -111,9 +111,7 @@ def _write_tensorboard(folder: RunFolder, config: TrainConfig, metrics: list[dic
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ModuleNotFoundError:
-        raise ModuleNotFoundError(
-            "curves for TensorBoard need it: pip install tensorboard", name="tensorboard"
-        ) from None
+        raise ValueError("curves for TensorBoard need it: pip install tensorboard") from None
     for number, seed in enumerate(config.seeds):
         with SummaryWriter(str(folder.path / "tensorboard" / f"seed-{seed}")) as writer:
             for row in metrics:

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import optuna
-import torch
 import tyro
 from optuna import Study
 from optuna.trial import FrozenTrial
@@ -13,6 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from relational_transformer.clrs import ALGORITHMS, CORE_TASKS
+from relational_transformer.training.devices import default_device, find_device
 from relational_transformer.tuning import (
     Grid,
     GridDescentSampler,
@@ -76,9 +76,7 @@ def search(arguments: TuneArguments, tasks: tuple[str, ...], grid: Grid, console
     protocol = replace(
         TUNING_PROTOCOL, examples=arguments.examples, minimum_evaluation_examples=arguments.evaluation_examples
     )
-    device = arguments.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = str(find_device(default_device() if arguments.device == "auto" else arguments.device))
     how_trials_run = {
         "model": arguments.model,
         "tasks": tasks,

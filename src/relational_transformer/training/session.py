@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from relational_transformer.reasoning.build import build_network
+
 from .config import TrainConfig
 from .run_folder import RunFolder
 from .trainer import Trainer
@@ -56,6 +58,8 @@ def train_together(
     On CUDA each has a stream of its own and goes at its own pace, so that small fleets fill the device together.
     `report` is called with a trainer about every `report_seconds`.
     """
+    for config, _ in runs:  # what cannot be built is refused before a folder is made
+        build_network(config.task, config.settings)
     results: list[dict[str, Any] | None] = [None] * len(runs)
     with ExitStack() as stack, _stop_signals() as stop:
         working: dict[int, tuple[Trainer, Iterator[None]]] = {}

@@ -1,6 +1,7 @@
 """A trained run, loaded again."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 
@@ -29,8 +30,9 @@ def load_best(folder: RunFolder) -> tuple[TrainConfig, Parameters]:
     return config, {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
-def load_network(folder: RunFolder, seed: int | None = None) -> Network:
-    """The trained network of one seed of a run (the first, unless one is named)."""
+def load_network(run: Path | str, seed: int | None = None) -> Network:
+    """The trained network of one seed of the run in a folder (the first seed, unless one is named)."""
+    folder = RunFolder(run)
     config, parameters = load_best(folder)
     seed = config.seeds[0] if seed is None else seed
     if seed not in config.seeds:

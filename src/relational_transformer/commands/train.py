@@ -84,12 +84,15 @@ def run(arguments: TrainArguments) -> None:
         )
     folder = RunFolder(out)
     metrics = folder.read_metrics()
-    draw_curves(
-        folder.curves, f"{arguments.processor} on {arguments.task}", metrics, [row["test"] for row in result["seeds"]]
-    )
+    display.show_result(result, folder)
+    title, test_scores = f"{arguments.processor} on {arguments.task}", [row["test"] for row in result["seeds"]]
+    try:
+        draw_curves(folder.curves, title, metrics, test_scores)
+        display.say(f"picture  {folder.curves}")
+    except ModuleNotFoundError as error:  # the run is whole without it
+        display.say(f"picture  none: {error}")
     if arguments.tensorboard:
         _write_tensorboard(folder, config, metrics)
-    display.show_result(result, folder)
 
 
 def _settings(arguments: TrainArguments) -> Settings:

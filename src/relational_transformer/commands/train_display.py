@@ -54,7 +54,6 @@ class Display:
 
     def show_result(self, result: dict[str, Any], folder: RunFolder) -> None:
         """The scores of every seed, and where everything is."""
-        console = Console()
         protocol = self.config.protocol
         table = Table(title=f"{self.config.model} on {self.config.task}")
         for column in ("seed", "loss", "train", "validation", "best after", f"test, {protocol.test_nodes} nodes"):
@@ -73,8 +72,11 @@ class Display:
         if len(scores) > 1:
             deviation = statistics.stdev(scores)
             table.add_row("mean", "", "", "", "", f"{statistics.mean(scores):.2f}% ± {deviation:.2f}")
-        console.print(table)
-        console.print(f"result   {folder.result}\npicture  {folder.curves}", highlight=False, soft_wrap=True)
+        Console().print(table)
+        self.say(f"result   {folder.result}")
+
+    def say(self, line: str) -> None:
+        Console().print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _range(values: list[float], form: str) -> str:

@@ -32,10 +32,11 @@ def run(config: TrainConfig, path: Path, stop_after: int | None = None) -> Train
     return trainer
 
 
-def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path):
-    whole = run(config(), tmp_path / "whole")
-    run(config(), tmp_path / "stopped", stop_after=1)
-    resumed = run(config(), tmp_path / "stopped")
+@pytest.mark.parametrize("compile", ["off", "on"])
+def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path, compile: str):
+    whole = run(config(compile=compile), tmp_path / "whole")
+    run(config(compile=compile), tmp_path / "stopped", stop_after=1)
+    resumed = run(config(compile=compile), tmp_path / "stopped")
     assert torch.equal(resumed.fleet.values, whole.fleet.values)
     assert torch.equal(resumed.validation_scores, whole.validation_scores)
 
@@ -50,7 +51,8 @@ def test_graphs_and_streams_compute_what_the_cpu_does(tmp_path):
 
 
 def test_kernels_train_like_the_plain_path(tmp_path):
-    fused = run(config(precision="tf32"), tmp_path / "fused")
+    with kernels.use_kernels(True):
+        fused = run(config(precision="tf32"), tmp_path / "fused")
     with kernels.use_kernels(False):
         plain = run(config(precision="tf32"), tmp_path / "plain")
     torch.testing.assert_close(fused.losses[0], plain.losses[0], rtol=0.02, atol=0.02)

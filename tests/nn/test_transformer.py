@@ -73,6 +73,15 @@ def test_an_attention_mask_leaves_the_core_in_sight():
     assert not torch.allclose(one, other)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_masks_broadcast(mode: str):
+    model, inputs = make_stack(global_input_size=2, global_mode=mode), make_inputs(2)
+    columns, nodes = torch.tensor([[[True, True, False, True]]]), torch.tensor([[True]])
+    narrow = model(*inputs, node_mask=nodes, attention_mask=columns)
+    wide = model(*inputs, node_mask=nodes.expand(2, 4), attention_mask=columns.expand(2, 4, 4))
+    torch.testing.assert_close(narrow.nodes, wide.nodes)
+
+
 def test_globals_are_required_exactly_where_the_model_has_them():
     nodes, edges, globals = make_inputs()
     with pytest.raises(ValueError, match="globals must be given for a model with global_input_size=2"):

@@ -139,6 +139,30 @@ def test_a_damaged_checkpoint_is_noticed_and_the_one_before_is_used(tmp_path, ca
     assert result["seeds"] == expected["seeds"]
 
 
+def test_a_damaged_checkpoint_never_takes_the_place_of_a_good_one(tmp_path, monkeypatch):
+    folder, config = stopped_run(tmp_path / "run"), small_config()
+    folder.checkpoint.write_bytes(folder.checkpoint.read_bytes()[:-5])
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with folder.opened(config.as_dict()):
+        trainer = Trainer(config, folder, torch.device("cpu"))
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left on device"):
+            trainer.save()
+    assert trainer.part == 1
+    assert checkpoints.load_checkpoint(folder)[1]["part"] == 1
+
+
+def test_what_killed_processes_left_is_removed(tmp_path):
+    folder = stopped_run(tmp_path / "run")
+    left = folder.path / ".checkpoint.safetensors.4711.writing"
+    left.write_bytes(b"half")
+    with folder.opened(small_config().as_dict()):
+        assert not left.exists()
+
+
 def test_killed_between_two_renames_the_checkpoint_before_is_used(tmp_path):
     _, expected = run_to_the_end(small_config(), tmp_path / "whole")
     folder = stopped_run(tmp_path / "run")

@@ -106,6 +106,7 @@ def test_a_seed_whose_loss_is_not_finite_fails_alone(tmp_path):
         result = trainer.finish()
     assert [row["failed"] for row in result["seeds"]] == [False, True, False]
     assert result["seeds"][1]["test"] is None
+    assert evaluate_run(folder, torch.device("cpu"))[1][1] is None
     _, healthy = run_to_the_end(config, tmp_path / "healthy")
     for number in (0, 2):
         assert result["seeds"][number] == healthy["seeds"][number]

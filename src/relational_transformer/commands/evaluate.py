@@ -41,7 +41,8 @@ def run(arguments: EvaluateArguments) -> None:
     table.add_column("seed", justify="right")
     table.add_column("score", justify="right")
     for seed, score in zip(config.seeds, scores, strict=True):
-        table.add_row(str(seed), f"{100 * score:.2f}%")
-    if len(scores) > 1:
-        table.add_row("mean", f"{100 * sum(scores) / len(scores):.2f}%")
+        table.add_row(str(seed), "failed" if score is None else f"{100 * score:.2f}%")
+    good = [score for score in scores if score is not None]
+    if len(good) > 1:
+        table.add_row("mean", f"{100 * sum(good) / len(good):.2f}%")
     Console().print(table)

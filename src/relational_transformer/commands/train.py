@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -74,6 +74,8 @@ def run(arguments: TrainArguments) -> None:
         compile=arguments.compile,
     )
     out = arguments.out or Path("runs") / f"{arguments.task}-{arguments.processor}-{arguments.protocol}"
+    if arguments.tensorboard:
+        _find_tensorboard()
     with Display(config) as display:
         result = train(
             config,
@@ -110,13 +112,18 @@ def _given(arguments: TrainArguments, names: tuple[str, ...]) -> dict[str, float
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _write_tensorboard(folder: RunFolder, config: TrainConfig, metrics: list[dict]) -> None:
+def _find_tensorboard() -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ModuleNotFoundError:
         raise ValueError("curves for TensorBoard need it: pip install tensorboard") from None
+    return SummaryWriter
+
+
+def _write_tensorboard(folder: RunFolder, config: TrainConfig, metrics: list[dict]) -> None:
+    writer_class = _find_tensorboard()
     for number, seed in enumerate(config.seeds):
-        with SummaryWriter(str(folder.path / "tensorboard" / f"seed-{seed}")) as writer:
+        with writer_class(str(folder.path / "tensorboard" / f"seed-{seed}")) as writer:
             for row in metrics:
                 for name in ("loss", "validation"):
                     if row[name][number] is not None:

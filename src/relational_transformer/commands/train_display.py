@@ -64,7 +64,7 @@ class Display:
                 str(row["seed"]),
                 "failed" if loss is None else f"{loss:.3f}",
                 "failed" if row["failed"] else f"{100 * row['train']:.2f}%",
-                f"{100 * row['validation']:.2f}%",
+                "-" if row["validation"] is None else f"{100 * row['validation']:.2f}%",
                 f"{row['examples_of_best']:,}" if row["examples_of_best"] else "-",
                 "failed" if row["failed"] else f"{100 * row['test']:.2f}%",
             )

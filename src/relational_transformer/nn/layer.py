@@ -42,8 +42,8 @@ class RelationalTransformerLayer(Pretrained):
         global_size: channels of an optional vector of the whole graph that joins every query, key, value and edge
             update (the paper's `att`).
 
-    Masks are bool, True = present: `node_mask` [..., N], `attention_mask` [..., N, N]. What an absent node holds never
-    reaches a present one.
+    Masks are bool, True = present: `node_mask` [..., N], `attention_mask` [..., N, N]. What an absent node holds, any
+    finite numbers, never reaches a present one.
 
     >>> layer = RelationalTransformerLayer(node_size=32, edge_size=16, num_heads=4, head_size=8, node_hidden_size=64)
     >>> nodes, edges = layer(torch.randn(2, 10, 32), torch.randn(2, 10, 10, 16))

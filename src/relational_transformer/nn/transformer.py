@@ -143,8 +143,11 @@ class RelationalTransformer(Pretrained):
             core = self.global_input(*global_parts).unsqueeze(-2)
             node_vectors = torch.cat([core, node_vectors], dim=-2)
             edge_vectors = F.pad(edge_vectors, (0, 0, 1, 0, 1, 0))  # the core's row and column: zeros
-            node_mask = F.pad(node_mask, (1, 0), value=True) if node_mask is not None else None
-            attention_mask = F.pad(attention_mask, (1, 0, 1, 0), value=True) if attention_mask is not None else None
+            if node_mask is not None:
+                node_mask = F.pad(node_mask.expand(*node_mask.shape[:-1], num_nodes), (1, 0), value=True)
+            if attention_mask is not None:
+                pairs = attention_mask.expand(*attention_mask.shape[:-2], num_nodes, num_nodes)
+                attention_mask = F.pad(pairs, (1, 0, 1, 0), value=True)
         layer_globals = torch.cat(global_parts, dim=-1) if self.global_mode == "att" and global_parts else None
 
         for layer in self.layers:

@@ -31,6 +31,13 @@ class Settings:
     hint_mode: Literal["encoded_decoded", "decoded_only", "none"] = "encoded_decoded"
     """Whether hints are both fed in and predicted, predicted only, or not used."""
 
+    def __post_init__(self) -> None:
+        for name in ("num_layers", "hidden_size", "batch_size", "num_heads", "node_hidden_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not 0 < self.learning_rate < float("inf"):
+            raise ValueError(f"learning_rate must be a number above 0, got {self.learning_rate}")
+
 
 def _baseline(processor: str, num_layers: int, hidden_size: int, learning_rate: float, num_heads: int = 1) -> Settings:
     return Settings(

@@ -36,7 +36,8 @@ def read_results(folder: Path) -> list[Measured]:
         try:
             result = json.loads(path.read_text())
             config = {key: value for key, value in result["config"].items() if key not in ("seeds", "compile")}
-        except (json.JSONDecodeError, KeyError) as error:
+            _together(config, [result])
+        except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{path} is no result ({type(error).__name__}: {error})") from None
         runs[json.dumps(config, sort_keys=True)].append(result)
     return [_together(json.loads(config), results) for config, results in runs.items()]

@@ -30,20 +30,24 @@ def save_checkpoint(folder: RunFolder, state: State, progress: dict[str, Any]) -
             save_file(tensors, path, metadata=metadata)
         except SafetensorError as error:  # how the library reports a full disk
             raise OSError(None, str(error)) from error
+
+    def keep_previous() -> None:
         if folder.checkpoint.exists():
             os.replace(folder.checkpoint, folder.previous_checkpoint)
 
-    write_atomically(folder.checkpoint, write)
+    write_atomically(folder.checkpoint, write, before_replacing=keep_previous)
 
 
 def load_checkpoint(folder: RunFolder) -> tuple[State, dict[str, Any]] | None:
-    """The newest checkpoint that is whole, or None. A damaged one is passed over, and said so."""
+    """The newest checkpoint that is whole, or None. A damaged one is said so and put aside as `*.damaged`, so that it
+    never takes the place of a good one."""
     for path in (folder.checkpoint, folder.previous_checkpoint):
         if path.exists():
             try:
                 return read_checkpoint(path)
             except ValueError as error:
-                log.warning("%s; going on from the checkpoint before", error)
+                log.warning("%s; it is put aside, and the one before is used if there is one", error)
+                os.replace(path, path.with_name(f"{path.name}.damaged"))
     return None
 
 

@@ -10,8 +10,13 @@ STEPS_THAT_PAY = 5_000
 """Training steps on a CPU from which on compiling saves more time than it takes."""
 
 
+MODELS_IN_ONE_PROCESS = 64
+"""The compiler gives up on a function after 8 versions; every fleet of another size is one."""
+
+
 def should_compile(mode: CompileMode, device: torch.device, num_steps: int) -> bool:
     """Decide; `auto` compiles on CUDA, and on a CPU with a C++ compiler if the run is long."""
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MODELS_IN_ONE_PROCESS)
     if mode != "auto":
         return mode == "on"
     if device.type == "cuda":

@@ -14,7 +14,8 @@ CompileMode = Literal["auto", "on", "off"]
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """One fleet: `seeds` of one model trained on one task. Everything that changes its numbers is here."""
+    """One fleet: `seeds` of one model trained on one task. All that changes its numbers is here, but for
+    the device and the kernels' switch, which the result names."""
 
     task: str
     model: str
@@ -38,11 +39,14 @@ class TrainConfig:
     @staticmethod
     def from_dict(content: dict[str, Any]) -> "TrainConfig":
         """A configuration as `as_dict` gave it, after a trip through JSON."""
-        settings = {**content["settings"], "edge_hidden_sizes": tuple(content["settings"]["edge_hidden_sizes"])}
-        parts = {
-            **content,
-            "settings": Settings(**settings),
-            "protocol": Protocol(**content["protocol"]),
-            "seeds": tuple(content["seeds"]),
-        }
-        return TrainConfig(**{field.name: parts[field.name] for field in fields(TrainConfig)})
+        try:
+            settings = {**content["settings"], "edge_hidden_sizes": tuple(content["settings"]["edge_hidden_sizes"])}
+            parts = {
+                **content,
+                "settings": Settings(**settings),
+                "protocol": Protocol(**content["protocol"]),
+                "seeds": tuple(content["seeds"]),
+            }
+            return TrainConfig(**{field.name: parts[field.name] for field in fields(TrainConfig)})
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"this is not the configuration of a training run ({error})") from None

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 import relational_transformer
+from relational_transformer.nn.kernels.dispatch import current_mode
 
 
 def provenance(device: torch.device) -> dict[str, Any]:
@@ -20,6 +21,7 @@ def provenance(device: torch.device) -> dict[str, Any]:
         "python": platform.python_version(),
         "versions": {name: _version(name) for name in ("torch", "triton", "numpy", "numba", "safetensors")},
         "hardware": hardware(device),
+        "kernels": current_mode(),
     }
 
 

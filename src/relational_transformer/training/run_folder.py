@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .files import write_json, write_json_lines
+from .files import remove_unfinished, write_json, write_json_lines
 
 
 class RunFolder:
@@ -44,6 +44,7 @@ class RunFolder:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise ValueError(f"the run in {self.path} is being worked on by another process") from None
+            remove_unfinished(self.path)
             self._check(config)
             yield self
 

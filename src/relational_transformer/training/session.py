@@ -109,7 +109,8 @@ def _stop_signals() -> Iterator[list[str]]:
 
     try:
         for number in (signal.SIGINT, signal.SIGTERM):
-            before[number] = signal.signal(number, note)
+            before[number] = signal.getsignal(number)
+            signal.signal(number, note)
     except ValueError:  # not the main thread: signals are somebody else's
         pass
     try:

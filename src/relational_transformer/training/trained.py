@@ -19,21 +19,22 @@ from .run_folder import RunFolder
 from .splits import make_split
 
 
-def load_best(folder: RunFolder) -> tuple[TrainConfig, Parameters]:
-    """The configuration of a run and the best parameters of its seeds, [S, *shape] by name."""
+def load_best(folder: RunFolder) -> tuple[TrainConfig, Parameters, list[bool]]:
+    """The configuration of a run, the best parameters of its seeds, [S, *shape] by name, and which did not fail."""
     config = TrainConfig.from_dict(folder.read_config())
     found = load_checkpoint(folder)
     if found is None:
         raise ValueError(f"{folder.path} has no checkpoint that can be read")
     tensors, _ = found
     prefix = "best."
-    return config, {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    best = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    return config, best, tensors["finite"].tolist()
 
 
 def load_network(run: Path | str, seed: int | None = None) -> Network:
     """The trained network of one seed of the run in a folder (the first seed, unless one is named)."""
     folder = RunFolder(run)
-    config, parameters = load_best(folder)
+    config, parameters, _ = load_best(folder)
     seed = config.seeds[0] if seed is None else seed
     if seed not in config.seeds:
         raise ValueError(f"the run in {folder.path} has the seeds {list(config.seeds)}, not {seed}")
@@ -45,12 +46,12 @@ def load_network(run: Path | str, seed: int | None = None) -> Network:
 
 def evaluate_run(
     folder: RunFolder, device: torch.device, change: Callable[[Protocol], Protocol] = lambda protocol: protocol
-) -> tuple[TrainConfig, list[float]]:
-    """Test scores of every seed of a run, under its own protocol or a changed one."""
-    config, parameters = load_best(folder)
+) -> tuple[TrainConfig, list[float | None]]:
+    """Test scores of every seed of a run, under its own protocol or a changed one; None of a seed that failed."""
+    config, parameters, finite = load_best(folder)
     network = build_network(config.task, config.settings).to(device)
     set_precision(config.precision, network)
     split = load_split(network, make_split(config.task, "test", change(config.protocol)), device)
     evaluator = Evaluator(network, split, len(config.seeds), config.precision)
     scores = evaluator.scores({name: tensor.to(device) for name, tensor in parameters.items()})
-    return config, scores.tolist()
+    return config, [score if is_finite else None for score, is_finite in zip(scores.tolist(), finite, strict=True)]

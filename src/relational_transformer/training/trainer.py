@@ -68,6 +68,8 @@ class Trainer:
         self.steps_per_part = max(1, protocol.validation_interval // settings.batch_size)
         self.total_steps = math.ceil(protocol.examples / settings.batch_size)
         self.total_parts = math.ceil(self.total_steps / self.steps_per_part)
+        if self.stream is not None:
+            self.stream.wait_stream(torch.cuda.current_stream(device))
         with self._on_stream():
             self.fleet = Fleet(models, device)
             split = load_split(self.network, make_split(config.task, "train", protocol), device)
@@ -174,7 +176,7 @@ class Trainer:
                 {
                     "seed": seed,
                     "train": train if is_finite else None,
-                    "validation": validation,
+                    "validation": validation if validation >= 0 else None,
                     "examples_of_best": examples,
                     "test": score if is_finite else None,
                     "failed": not is_finite,

@@ -43,6 +43,11 @@ def use_kernels(mode: Mode) -> Iterator[None]:
         _mode = before
 
 
+def current_mode() -> Mode:
+    """The mode in force."""
+    return _mode
+
+
 def available(tensor: Tensor) -> bool:
     """Whether the kernels can run on this tensor: its device, its dtype, and Triton is installed."""
     if not HAS_TRITON or tensor.dtype not in SUPPORTED_DTYPES:

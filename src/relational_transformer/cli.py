@@ -35,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run_command(name, rest)
     except KeyboardInterrupt as stop:
         return _say(str(stop) or "stopped", INTERRUPTED)
+    except MemoryError as error:
+        return _say(f"there is not enough memory for this ({error or 'no more is known'})", MISTAKE)
     except (ValueError, OSError, ModuleNotFoundError) as error:
         explanation = explain(error)
         if explanation is None or os.environ.get(TRACEBACK_VARIABLE):

@@ -1,5 +1,5 @@
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -35,7 +35,23 @@ def test_a_row_tells_the_difference_and_whether_it_is_within_the_noise(tmp_path)
     good, bad = compare(read_results(tmp_path)).splitlines()[2:]
     assert good == "| Bellman-Ford | rt | 2 | 95.50 ± 0.71 | 94.24 ± 1.5 | +1.26 | yes |"
     assert bad.startswith("| Insertion Sort (examples 3,200) | rt | 2 | 41.00")
-    assert bad.endswith("| **no** |")
+    assert bad.endswith("| - |")  # another protocol: not judged
+
+
+def test_a_mean_outside_the_noise_is_said_so(tmp_path):
+    write_result(tmp_path / "a", "insertion_sort", {0: 0.40, 1: 0.42})
+    assert compare(read_results(tmp_path)).splitlines()[2].endswith("| **no** |")
+
+
+def test_other_settings_than_the_models_own_are_named(tmp_path):
+    config = TrainConfig("bfs", "rt", replace(TUNED["rt"], hidden_size=24, learning_rate=1e-3), Protocol(), (0,))
+    rows = [{"seed": 0, "test": 0.99, "failed": False}]
+    (tmp_path / "result.json").write_text(
+        json.dumps({"config": asdict(config), "seeds": rows, "hardware": "a machine"})
+    )
+    row = compare(read_results(tmp_path)).splitlines()[2]
+    assert row.startswith("| BFS (hidden size 24, learning rate 0.001) | rt | 1 |")
+    assert row.endswith("| - |")
 
 
 def test_the_table_goes_between_the_marks_and_nowhere_else(tmp_path):

@@ -4,6 +4,8 @@ import difflib
 import operator
 from typing import Any, get_args
 
+import numpy as np
+
 from relational_transformer.clrs.algorithms import IMPLEMENTATIONS
 from relational_transformer.clrs.classes import ALGORITHMS
 from relational_transformer.clrs.feature import FeatureVersion
@@ -50,6 +52,8 @@ def check_length(name: str, length: Any, version: FeatureVersion) -> int:
 
 def _whole_number(value: Any, what: str, smallest: int, largest: int | None = None) -> int:
     try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError("a truth value is no number")
         number = operator.index(value)
     except TypeError:
         raise ValueError(f"The {what} is {value!r}; it must be a whole number.") from None

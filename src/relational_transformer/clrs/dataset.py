@@ -50,7 +50,7 @@ MULTIPLIERS: dict[str, int] = {
 def canonical_split(name: str, split: SplitName, num_samples: int | None = None) -> Split:
     """What a split of an algorithm consists of; `num_samples` replaces its usual number of examples."""
     check_name(name)
-    if split not in SPLITS:
+    if split not in tuple(SPLITS):
         raise ValueError(f"There is no split {split!r}; the splits are {', '.join(SPLITS)}.")
     usual = SPLITS[split]
     count = usual.num_samples if split == "train" else usual.num_samples * MULTIPLIERS.get(name, 1)

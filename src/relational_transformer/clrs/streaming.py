@@ -35,19 +35,19 @@ def stream(
         name: one of `ALGORITHMS`.
         batch_size: examples a batch.
         length: size of the problem, as in `sample`.
-        seed: of the whole stream, any whole number from 0 on.
+        seed: of the whole stream, 0 .. 2^32 - 1.
         workers: processes that make batches ahead of their use; 0 makes them here, when they are asked for. They are
             started afresh, so a script that wants them needs `if __name__ == "__main__":` around what it does.
         first_batch: number of the batch to begin with.
         version: features of dm-clrs "1.0", as in the paper, or "2.0".
     """
     check_name(name)
-    check_count(batch_size, "batch_size")
+    batch_size = check_count(batch_size, "batch_size")
     check_version(version)
     check_length(name, length, version)
-    check_seed(seed)
-    check_count(workers, "number of workers", smallest=0)
-    check_count(first_batch, "first_batch", smallest=0)
+    seed = check_seed(seed)
+    workers = check_count(workers, "number of workers", smallest=0)
+    first_batch = check_count(first_batch, "first_batch", smallest=0)
     requests = ((name, batch_size, length, seed, batch, version) for batch in itertools.count(first_batch))
     if workers == 0:
         return itertools.starmap(_make_batch, requests)

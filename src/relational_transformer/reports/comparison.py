@@ -1,8 +1,10 @@
 """Ours beside the paper's: a Markdown table."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from relational_transformer.clrs.classes import TITLES
+from relational_transformer.processors.settings import ABLATIONS, TUNED
 from relational_transformer.training.protocol import PROTOCOLS
 
 from .measured import Measured
@@ -17,7 +19,7 @@ def compare(results: Iterable[Measured]) -> str:
     """One row a task and model, test scores in percent: mean ± standard deviation over seeds.
 
     "Within" says whether our mean lies inside the paper's mean ± 2 of its standard deviations. Runs under another
-    protocol than the paper's are marked with what differs.
+    protocol, or of a model with other settings, than the paper's are marked with what differs and not judged.
     """
     rows = sorted(results, key=lambda result: (result.task, result.model, str(result.config)))
     return HEADER + "".join(_row(result) for result in rows)
@@ -35,16 +37,26 @@ def _row(result: Measured) -> str:
         if result.scores:
             gap = result.mean - paper.mean
             difference = f"{gap:+.2f}"
-            if paper.deviation is not None:
+            if paper.deviation is not None and not _departures(result):
                 inside = "yes" if abs(gap) <= 2 * paper.deviation else "**no**"
     seeds = f"{len(result.scores)}" + (f" (+ {len(result.failed)} failed)" if result.failed else "")
     note = _departures(result)
-    cells = (TITLES[result.task] + note, result.model, seeds, ours, theirs, difference, inside)
+    cells = (TITLES.get(result.task, result.task) + note, result.model, seeds, ours, theirs, difference, inside)
     return f"| {' | '.join(cells)} |\n"
 
 
 def _departures(result: Measured) -> str:
-    """What the protocol of a run has that the paper's has not."""
-    usual = vars(PROTOCOLS["paper"])
-    changed = [f"{name} {value:,}" for name, value in result.config["protocol"].items() if usual.get(name) != value]
+    """What a run has in its protocol or its model that the paper's has not."""
+    changed = _changes(result.config["protocol"], vars(PROTOCOLS["paper"]))
+    known = {**TUNED, **ABLATIONS}.get(result.model)
+    if known is not None:
+        changed += _changes(result.config["settings"], vars(known))
     return f" ({', '.join(changed)})".replace("_", " ") if changed else ""
+
+
+def _changes(ours: Mapping[str, Any], usual: Mapping[str, Any]) -> list[str]:
+    def plain(value: Any) -> Any:
+        return list(value) if isinstance(value, tuple) else value
+
+    different = {name: value for name, value in ours.items() if plain(usual.get(name)) != plain(value)}
+    return [f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}" for name, value in different.items()]

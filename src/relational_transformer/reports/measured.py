@@ -37,7 +37,7 @@ def read_results(folder: Path) -> list[Measured]:
             result = json.loads(path.read_text())
             config = {key: value for key, value in result["config"].items() if key not in ("seeds", "compile")}
             _together(config, [result])
-        except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{path} is no result ({type(error).__name__}: {error})") from None
         runs[json.dumps(config, sort_keys=True)].append(result)
     return [_together(json.loads(config), results) for config, results in runs.items()]

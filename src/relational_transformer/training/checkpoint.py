@@ -38,16 +38,19 @@ def save_checkpoint(folder: RunFolder, state: State, progress: dict[str, Any]) -
     write_atomically(folder.checkpoint, write, before_replacing=keep_previous)
 
 
-def load_checkpoint(folder: RunFolder) -> tuple[State, dict[str, Any]] | None:
-    """The newest checkpoint that is whole, or None. A damaged one is said so and put aside as `*.damaged`, so that it
-    never takes the place of a good one."""
+def load_checkpoint(folder: RunFolder, put_aside: bool = False) -> tuple[State, dict[str, Any]] | None:
+    """The newest checkpoint that is whole, or None. A damaged one is said so.
+
+    Who is going to write checkpoints must put it aside (as `*.damaged`), or it might take the place of a good one.
+    """
     for path in (folder.checkpoint, folder.previous_checkpoint):
         if path.exists():
             try:
                 return read_checkpoint(path)
             except ValueError as error:
-                log.warning("%s; it is put aside, and the one before is used if there is one", error)
-                os.replace(path, path.with_name(f"{path.name}.damaged"))
+                log.warning("%s; the one before is used if there is one", error)
+                if put_aside:
+                    os.replace(path, path.with_name(f"{path.name}.damaged"))
     return None
 
 

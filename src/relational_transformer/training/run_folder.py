@@ -59,7 +59,12 @@ class RunFolder:
 
     def read_result(self) -> dict[str, Any] | None:
         """The result, if the run has ended."""
-        return json.loads(self.result.read_text()) if self.result.is_file() else None
+        if not self.result.is_file():
+            return None
+        try:
+            return json.loads(self.result.read_text())
+        except ValueError as error:
+            raise ValueError(f"{self.result} is not readable JSON ({error}); delete it to test the run again") from None
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """The rows of `metrics.jsonl`."""

@@ -269,7 +269,7 @@ class Trainer:
         }
 
     def _resume(self) -> None:
-        found = load_checkpoint(self.folder)
+        found = load_checkpoint(self.folder, put_aside=True)
         if found is None:
             return
         tensors, progress = found

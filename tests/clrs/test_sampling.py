@@ -67,6 +67,7 @@ def test_numpy_integers_are_numbers_too():
         (("minimum", 1, 16, 2**32), "at most 4294967295"),
         (("minimum", 1, 16, 1.0), "seed is 1.0; it must be a whole number"),
         (("minimum", 1, 16, None), "seed is None; it must be a whole number"),
+        (("minimum", 1, 16, True), "seed is True; it must be a whole number"),
     ],
 )
 def test_impossible_requests_are_refused_in_a_sentence(request_, words):

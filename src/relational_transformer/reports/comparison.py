@@ -27,6 +27,7 @@ def compare(results: Iterable[Measured]) -> str:
 
 def _row(result: Measured) -> str:
     paper = published(result.task, result.model)
+    note = _departures(result)
     theirs = difference = inside = "-"
     if not result.scores:
         ours = "all seeds failed"
@@ -37,10 +38,9 @@ def _row(result: Measured) -> str:
         if result.scores:
             gap = result.mean - paper.mean
             difference = f"{gap:+.2f}"
-            if paper.deviation is not None and not _departures(result):
+            if paper.deviation is not None and not note:
                 inside = "yes" if abs(gap) <= 2 * paper.deviation else "**no**"
     seeds = f"{len(result.scores)}" + (f" (+ {len(result.failed)} failed)" if result.failed else "")
-    note = _departures(result)
     cells = (TITLES.get(result.task, result.task) + note, result.model, seeds, ours, theirs, difference, inside)
     return f"| {' | '.join(cells)} |\n"
 

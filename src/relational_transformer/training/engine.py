@@ -1,6 +1,7 @@
 """One training step of a whole fleet: forward through the trajectory, backward, Adam; on CUDA one graph launch."""
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -154,17 +155,16 @@ class Engine:
                     tensor.copy_(kept[name])
         torch.cuda.current_stream(self.device).wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool(), capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
             self._train(num_hints)
         for name, tensor in self._state().items():
             tensor.copy_(kept[name])
         return graph.replay
 
+    @cached_property
     def _pool(self) -> Any:
         """Graphs never run at the same time, so they share their memory."""
-        if not hasattr(self, "_memory_pool"):
-            self._memory_pool = torch.cuda.graph_pool_handle()
-        return self._memory_pool
+        return torch.cuda.graph_pool_handle()
 
     def _state(self) -> dict[str, Tensor]:
         return {**self.fleet.state(), "position": self.position, "losses": self.losses, "finite": self.finite}

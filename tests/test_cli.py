@@ -26,6 +26,14 @@ class GreetArguments:
     """How often."""
 
 
+@dataclass(frozen=True)
+class GreetLoudlyArguments:
+    """Greet everybody."""
+
+    volume: int
+    """How loud."""
+
+
 @pytest.fixture
 def greet(monkeypatch: pytest.MonkeyPatch):
     """Make `rt greet` the only command; the test says what it does with its arguments."""
@@ -34,7 +42,11 @@ def greet(monkeypatch: pytest.MonkeyPatch):
         module = ModuleType("relational_transformer.commands.greet")
         module.GreetArguments, module.run = GreetArguments, run
         monkeypatch.setitem(sys.modules, module.__name__, module)
-        offered = {"greet": Command("say hello", "rt greet --name Ada")}
+        variant = ModuleType("relational_transformer.commands.greet_loudly")
+        variant.GreetLoudlyArguments, variant.run = GreetLoudlyArguments, run
+        monkeypatch.setitem(sys.modules, variant.__name__, variant)
+        loudly = Command("shout hello", "rt greet loudly --volume 11")
+        offered = {"greet": Command("say hello", "rt greet --name Ada", variants={"loudly": loudly})}
         monkeypatch.setattr(commands, "available", lambda: offered)
 
     return install
@@ -52,6 +64,26 @@ def test_a_command_receives_its_arguments_as_its_dataclass(greet):
     greet(received.append)
     assert cli.main(["greet", "--name", "Ada", "--times", "3"]) == 0
     assert received == [GreetArguments("Ada", 3)]
+
+
+def test_a_variant_of_a_command_has_a_command_line_of_its_own(greet):
+    received = []
+    greet(received.append)
+    assert cli.main(["greet", "loudly", "--volume", "11"]) == 0
+    assert received == [GreetLoudlyArguments(11)]
+
+
+def test_help_of_a_command_names_its_variants_and_help_of_a_variant_is_its_own(greet, capsys):
+    greet(raising(AssertionError("help must not run anything")))
+    assert cli.main(["--help"]) == 0
+    assert "rt greet loudly --volume 11" in capsys.readouterr().out
+    for arguments, expected in (
+        (["greet", "--help"], "rt greet loudly --help: shout hello."),
+        (["greet", "loudly", "--help"], "How loud."),
+    ):
+        with pytest.raises(SystemExit):
+            cli.main(arguments)
+        assert expected in capsys.readouterr().out
 
 
 def test_help_has_a_line_with_an_example_for_every_command(greet, capsys):
@@ -167,8 +199,11 @@ def test_every_file_of_a_command_is_listed_and_has_arguments_and_run():
     parts = {name for name in names if name.partition("_")[0] in names - {name}}  # train_display belongs to train
     for name in names - parts:
         assert name in commands.COMMANDS, f"commands/{name}.py is not in commands.COMMANDS, so that rt cannot find it"
+    offered = commands.available()
+    files = [*offered, *(f"{name}_{variant}" for name, command in offered.items() for variant in command.variants)]
+    for name in files:
         module = importlib.import_module(f"relational_transformer.commands.{name}")
-        arguments = getattr(module, f"{name.capitalize()}Arguments")
+        arguments = getattr(module, f"{name.title().replace('_', '')}Arguments")
         assert is_dataclass(arguments)
         assert not arguments.__doc__.startswith(arguments.__name__), f"{arguments.__name__} has no docstring for --help"
         assert callable(module.run)

@@ -46,20 +46,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_command(name: str, arguments: Sequence[str]) -> None:
-    """Import the command `name`, read its arguments into its dataclass with tyro, and run it."""
+    """Import the command `name`, read its arguments into its dataclass with tyro, and run it.
+
+    Where the first argument names a variant of the command (`rt train lobster`), that is what is read and run.
+    """
     offered = commands.available()
     if name not in offered:
         raise ValueError(f"there is no command {name!r}; the commands are: {', '.join(offered) or 'none yet'}")
-    module: Any = importlib.import_module(f"{commands.__name__}.{name}")
-    arguments_class = getattr(module, f"{name.capitalize()}Arguments")
+    words, command = [name], offered[name]
+    if arguments and arguments[0] in command.variants:
+        words, command, arguments = [name, arguments[0]], command.variants[arguments[0]], arguments[1:]
+    module: Any = importlib.import_module(f"{commands.__name__}.{'_'.join(words)}")
+    arguments_class = getattr(module, f"{''.join(map(str.capitalize, words))}Arguments")
     tyro = importlib.import_module("tyro")
-    description = f"{inspect.getdoc(arguments_class)}\n\nExample: {offered[name].example}"
-    module.run(tyro.cli(arguments_class, args=arguments, prog=f"rt {name}", description=description))
+    description = "\n\n".join(
+        [
+            f"{inspect.getdoc(arguments_class)}",
+            *(f"rt {name} {key} --help: {variant.summary}." for key, variant in command.variants.items()),
+            f"Example: {command.example}",
+        ]
+    )
+    module.run(tyro.cli(arguments_class, args=arguments, prog=f"rt {' '.join(words)}", description=description))
 
 
 def help_text() -> str:
     """What `rt --help` prints: every command in a line, with an example."""
-    offered = commands.available()
+    offered: dict[str, commands.Command] = {}
+    for name, command in commands.available().items():
+        offered[name] = command
+        offered |= {f"{name} {key}": variant for key, variant in command.variants.items()}
     name_width = max(map(len, offered), default=0)
     summary_width = max((len(command.summary) for command in offered.values()), default=0)
     lines = [

@@ -8,6 +8,7 @@ import textwrap
 import numpy as np
 import pytest
 
+from relational_transformer import files
 from relational_transformer.clrs import sample, storage
 from relational_transformer.clrs.storage import DamagedFileError, load, save
 
@@ -66,7 +67,7 @@ def test_a_file_under_a_wrong_name_is_noticed(path):
 
 
 def test_failing_midway_leaves_nothing(tmp_path, data, monkeypatch):
-    monkeypatch.setattr(storage.os, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    monkeypatch.setattr(files.os, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
         save(tmp_path / "data.clrs", data, REQUEST)
     assert list(tmp_path.iterdir()) == []
@@ -79,7 +80,7 @@ def test_what_a_killed_process_left_is_swept_away_and_a_living_ones_is_not(tmp_p
             "-c",
             textwrap.dedent(f"""
                 import os, pathlib, signal, socket
-                name = f".data-0.{{socket.gethostname()}}.{{os.getpid()}}.partial"
+                name = f".data.clrs.{{socket.gethostname()}}.{{os.getpid()}}.0.writing"
                 pathlib.Path({str(tmp_path)!r}, name).write_bytes(b"half")
                 os.kill(os.getpid(), signal.SIGKILL)
             """),
@@ -88,7 +89,7 @@ def test_what_a_killed_process_left_is_swept_away_and_a_living_ones_is_not(tmp_p
     )
     assert killed.returncode < 0
     assert len(list(tmp_path.iterdir())) == 1
-    living = tmp_path / f".data-0.{socket.gethostname()}.1.partial"
+    living = tmp_path / f".data.clrs.{socket.gethostname()}.1.0.writing"
     living.write_bytes(b"half")
     save(tmp_path / "data.clrs", data, REQUEST)
     assert sorted(path.name for path in tmp_path.iterdir()) == [living.name, "data.clrs"]

@@ -6,23 +6,20 @@
     ...        the arrays, each at a multiple of 64 bytes
     32 bytes   SHA-256 of all that comes before
 
-A file is written under another name and renamed when it is whole, so that a file that is there is a whole one, and two
-processes that write the same file at once do each other no harm.
+A file that is there is a whole one, and two processes that write the same file at once do each other no harm
+(`relational_transformer.files`).
 """
 
-import contextlib
 import hashlib
 import json
-import os
-import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 
 from relational_transformer.clrs.trajectories import Trajectories
+from relational_transformer.files import remove_abandoned, write_atomically
 
 FORMAT = b"RTCLRS01"
 ALIGNMENT = 64
@@ -44,11 +41,8 @@ def save(path: Path, trajectories: Trajectories, request: Mapping[str, Any]) -> 
         offset = _aligned(offset + array.nbytes)
     description = json.dumps({"request": dict(request), "arrays": entries}).encode()
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_abandoned(path.parent)
-    partial = path.with_name(f".{path.stem}-{uuid4().hex[:8]}.{socket.gethostname()}.{os.getpid()}.partial")
-    sha = hashlib.sha256()
-    try:
+    def fill(partial: Path) -> None:
+        sha = hashlib.sha256()
         with partial.open("wb") as file:
 
             def write(data: bytes | memoryview) -> None:
@@ -60,9 +54,10 @@ def save(path: Path, trajectories: Trajectories, request: Mapping[str, Any]) -> 
                 write(bytes(_aligned(file.tell()) - file.tell()))
                 write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
             file.write(sha.digest())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    remove_abandoned(path.parent)
+    write_atomically(path, fill)
 
 
 def load(path: Path, request: Mapping[str, Any]) -> Trajectories:
@@ -101,22 +96,3 @@ def _arrays(trajectories: Trajectories) -> Iterator[tuple[str, str, np.ndarray]]
 
 def _aligned(offset: int) -> int:
     return -(-offset // ALIGNMENT) * ALIGNMENT
-
-
-def _remove_abandoned(folder: Path) -> None:
-    """Remove what processes of this machine that were killed while they wrote have left unfinished."""
-    for partial in folder.glob(f".*.{socket.gethostname()}.*.partial"):
-        process = partial.name.split(".")[-2]
-        if process.isdigit() and not _is_running(int(process)):
-            with contextlib.suppress(OSError):
-                partial.unlink()
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

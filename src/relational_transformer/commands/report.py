@@ -6,9 +6,9 @@ from typing import Annotated
 
 import tyro
 
+from relational_transformer.files import write_atomically
 from relational_transformer.reports.comparison import compare
 from relational_transformer.reports.measured import read_results
-from relational_transformer.training.files import write_atomically
 
 BEGIN, END = "<!-- results: begin (made by rt report) -->", "<!-- results: end -->"
 

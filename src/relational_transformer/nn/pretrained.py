@@ -2,13 +2,13 @@
 
 import inspect
 import json
-import os
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
 
 from torch import nn
+
+from relational_transformer.files import write_atomically
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -37,8 +37,10 @@ class Pretrained(nn.Module):
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
         config = json.dumps({"class": type(self).__name__, "arguments": self._constructor_arguments()}, indent=2)
         folder.mkdir(parents=True, exist_ok=True)
-        _write(folder / WEIGHTS, lambda path: safetensors.torch.save_file(tensors, path, metadata={"format": "pt"}))
-        _write(folder / CONFIG, lambda path: path.write_text(config + "\n"))
+        write_atomically(
+            folder / WEIGHTS, lambda path: safetensors.torch.save_file(tensors, path, metadata={"format": "pt"})
+        )
+        write_atomically(folder / CONFIG, lambda path: path.write_text(config + "\n"))
 
     @classmethod
     def from_pretrained(cls, folder: Path | str) -> Self:
@@ -88,16 +90,6 @@ class Pretrained(nn.Module):
 
 def _constructor_names(cls: type) -> list[str]:
     return list(inspect.signature(cls).parameters)
-
-
-def _write(path: Path, write: Callable[[Path], object]) -> None:
-    """Fill a temporary file, then put it in its place: a reader never sees half of it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.writing")
-    try:
-        write(temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _import_safetensors() -> ModuleType:

@@ -12,7 +12,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from .files import write_atomically
+from relational_transformer.files import write_atomically
+
 from .run_folder import RunFolder
 
 log = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from .files import write_atomically
+from relational_transformer.files import write_atomically
 
 AXIS_COLOR = "#666666"
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .files import remove_unfinished, write_json, write_json_lines
+from relational_transformer.files import remove_unfinished, write_json, write_json_lines
 
 
 class RunFolder:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from relational_transformer.files import write_json
 from relational_transformer.reasoning.build import build_network
 
 from .checkpoint import load_checkpoint, save_checkpoint
@@ -18,7 +19,6 @@ from .config import TrainConfig
 from .data import Split, draw, load_split
 from .engine import Engine
 from .evaluation import Evaluator
-from .files import write_json
 from .fleet import Fleet, initialise, keep_best
 from .precision import set_precision
 from .provenance import provenance

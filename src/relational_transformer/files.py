@@ -1,0 +1,70 @@
+"""Files that are whole or not there: written under a temporary name, then renamed. Needs Python alone."""
+
+import contextlib
+import json
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+
+def write_atomically(
+    path: Path, write: Callable[[Path], object], before_replacing: Callable[[], object] = lambda: None
+) -> None:
+    """Let `write` fill a temporary file beside `path`, then put it in its place.
+
+    A reader sees the old file or the new one, never half of one, and two processes that write the same file at once do
+    each other no harm. `before_replacing` is called when the new file is safe on the disk and the old one in its place.
+    """
+    # The machine and the process are in the name, so that `remove_abandoned` knows who was writing.
+    writer = f"{socket.gethostname()}.{os.getpid()}.{uuid4().hex[:8]}"
+    temporary = path.with_name(f".{path.name}.{writer}.writing")
+    try:
+        write(temporary)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        before_replacing()
+        os.replace(temporary, path)
+    except OSError as error:
+        raise OSError(error.errno, f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Delete all that is half written, in a folder where nobody else may be writing."""
+    for path in folder.glob(".*.writing"):
+        path.unlink(missing_ok=True)
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Delete what killed processes of this machine left half written, in a folder where others may be writing."""
+    for path in folder.glob(f".*.{socket.gethostname()}.*.writing"):
+        process = path.name.split(".")[-3]
+        if process.isdigit() and not _is_running(int(process)):
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write `content` as JSON that people can read too; numbers must be finite."""
+    write_atomically(path, lambda file: file.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n"))
+
+
+def write_json_lines(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write one JSON object a line."""
+    text = "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
+    write_atomically(path, lambda file: file.write_text(text))
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

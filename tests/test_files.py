@@ -1,0 +1,90 @@
+"""A file is whole or not there, whatever happens while it is written."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from relational_transformer.files import (
+    remove_abandoned,
+    remove_unfinished,
+    write_atomically,
+    write_json,
+    write_json_lines,
+)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path: Path):
+    path = tmp_path / "notes.txt"
+    path.write_text("old")
+    seen = []
+
+    def write(temporary: Path) -> None:
+        temporary.write_text("new")
+        seen.append(path.read_text())
+
+    write_atomically(path, write, before_replacing=lambda: seen.append(path.read_text()))
+    assert seen == ["old", "old"]
+    assert path.read_text() == "new"
+    assert names(tmp_path) == ["notes.txt"]
+
+
+def test_failing_midway_leaves_the_old_file_alone(tmp_path: Path):
+    path = tmp_path / "notes.txt"
+    path.write_text("old")
+
+    def fail(temporary: Path) -> None:
+        temporary.write_text("half")
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        write_atomically(path, fail)
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["notes.txt"]
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path):
+    path = tmp_path / "nowhere" / "notes.txt"
+    with pytest.raises(FileNotFoundError, match=f"cannot write {path}"):
+        write_atomically(path, lambda temporary: temporary.write_text("new"))
+
+
+def test_what_a_killed_process_left_is_recognised_by_its_name(tmp_path: Path):
+    """A real process, killed while it writes; its file goes, those of the living and of other machines stay."""
+    program = f"""
+import os, pathlib, signal
+from relational_transformer.files import write_atomically
+def write(temporary):
+    temporary.write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+write_atomically(pathlib.Path({str(tmp_path)!r}, "notes.txt"), write)
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode < 0
+    (left,) = names(tmp_path)
+    assert left.endswith(".writing")
+    mine = tmp_path / f".notes.txt.{socket.gethostname()}.{os.getpid()}.0.writing"
+    elsewhere = tmp_path / ".notes.txt.another-machine.4711.0.writing"
+    for path in (mine, elsewhere):
+        path.touch()
+    remove_abandoned(tmp_path)
+    assert names(tmp_path) == sorted([mine.name, elsewhere.name])
+    remove_unfinished(tmp_path)
+    assert names(tmp_path) == []
+
+
+def test_json_is_readable_and_finite(tmp_path: Path):
+    write_json(tmp_path / "a.json", {"score": 0.5})
+    assert json.loads((tmp_path / "a.json").read_text()) == {"score": 0.5}
+    write_json_lines(tmp_path / "a.jsonl", [{"step": 1}, {"step": 2}])
+    assert (tmp_path / "a.jsonl").read_text() == '{"step": 1}\n{"step": 2}\n'
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(tmp_path / "b.json", {"score": float("nan")})
+    assert names(tmp_path) == ["a.json", "a.jsonl"]

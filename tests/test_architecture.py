@@ -99,7 +99,7 @@ def test_every_third_party_import_is_declared_for_its_room(path: Path):
         declared = set()
     elif room == "nn":
         declared = {"torch"} | ({"triton"} if "kernels" in path.parts else set())
-        declared |= {"safetensors"} if path.name == "pretrained.py" else set()
+        declared |= {"pretrained.py": {"safetensors"}, "hub.py": {"huggingface_hub"}}.get(path.name, set())
     elif room == "clrs":
         declared = {"numpy"} | packages_of("clrs")
     else:

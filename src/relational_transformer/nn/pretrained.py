@@ -1,14 +1,21 @@
-"""Models as folders: weights in safetensors, the constructor's arguments in JSON. Nothing is ever unpickled."""
+"""Models as folders, here or on the Hugging Face Hub: weights in safetensors, the constructor's arguments in JSON.
+
+Nothing is ever unpickled.
+"""
 
 import inspect
 import json
+import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any, Self
 
 from torch import nn
 
 from relational_transformer.files import write_atomically
+
+from . import hub
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -18,7 +25,8 @@ class Pretrained(nn.Module):
     """A module that can be saved to a folder and made again from it.
 
     A subclass keeps every argument of its constructor as an attribute of the same name. The folder has the names and
-    formats of the Hugging Face Hub: `config.json` and `model.safetensors`.
+    formats of the Hugging Face Hub, `config.json` and `model.safetensors`, and can be there as well:
+    `push_to_hub("user/name")`, `from_pretrained("user/name")`.
 
     >>> from tempfile import TemporaryDirectory
     >>> from relational_transformer import RelationalTransformerLayer
@@ -43,10 +51,21 @@ class Pretrained(nn.Module):
         write_atomically(folder / CONFIG, lambda path: path.write_text(config + "\n"))
 
     @classmethod
-    def from_pretrained(cls, folder: Path | str) -> Self:
-        """The module saved in `folder`: on the CPU, in the dtypes it was saved in, in evaluation mode."""
+    def from_pretrained(
+        cls, folder_or_name: Path | str, *, revision: str | None = None, token: str | None = None
+    ) -> Self:
+        """The module that was saved: on the CPU, in the dtypes it was saved in, in evaluation mode.
+
+        Args:
+            folder_or_name: a folder, or, where there is no such folder, the name of a model on the Hugging Face Hub,
+                `"user/name"` (extra `hub`).
+            revision: a branch, tag or commit of the model on the Hub; the newest if not given.
+            token: for a private model; by default what `hf auth login` keeps.
+        """
         safetensors = _import_safetensors()
-        folder = Path(folder)
+        folder = Path(folder_or_name)
+        if isinstance(folder_or_name, str) and _could_be_on_the_hub(folder_or_name) and not folder.is_dir():
+            folder = hub.download(folder_or_name, (CONFIG, WEIGHTS), revision=revision, token=token)
         module = cls._from_config(folder / CONFIG)
         if not (folder / WEIGHTS).is_file():
             raise ValueError(f"{folder} is no saved model: it has no {WEIGHTS}")
@@ -60,6 +79,25 @@ class Pretrained(nn.Module):
             reason = " ".join(str(error).split())
             raise ValueError(f"{folder / WEIGHTS} does not fit {folder / CONFIG}: {reason}") from None
         return module.eval()
+
+    def push_to_hub(
+        self,
+        name: str,
+        *,
+        private: bool | None = None,
+        token: str | None = None,
+        commit_message: str = "Save the model",
+    ) -> str:
+        """Save the module on the Hugging Face Hub as `"user/name"`; returns the address of the commit. Extra `hub`.
+
+        The repository is made if it is not there (`private` or not), and gets a model card if it has none. Whoever may
+        read it loads the model by `from_pretrained("user/name")`.
+        """
+        num_parameters = sum(parameter.numel() for parameter in self.parameters())
+        card = hub.model_card(name, type(self).__name__, _home_of(type(self)), num_parameters)
+        with TemporaryDirectory() as folder:
+            self.save_pretrained(folder)
+            return hub.upload(Path(folder), name, card=card, private=private, token=token, message=commit_message)
 
     @classmethod
     def _from_config(cls, path: Path) -> Self:
@@ -90,6 +128,19 @@ class Pretrained(nn.Module):
 
 def _constructor_names(cls: type) -> list[str]:
     return list(inspect.signature(cls).parameters)
+
+
+def _home_of(cls: type) -> str:
+    """The shortest name to import `cls` from: the first package above its module that has it."""
+    parts = cls.__module__.split(".")
+    packages = (".".join(parts[:count]) for count in range(1, len(parts)))
+    having = (name for name in packages if getattr(sys.modules.get(name), cls.__name__, None) is cls)
+    return next(having, cls.__module__)
+
+
+def _could_be_on_the_hub(name: str) -> bool:
+    """`user/name`: one slash, between two names."""
+    return all(name.split("/")) and name.count("/") == 1 and not name.startswith((".", "~"))
 
 
 def _import_safetensors() -> ModuleType:

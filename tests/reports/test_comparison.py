@@ -1,73 +1,39 @@
-import json
-from dataclasses import asdict, replace
-from pathlib import Path
+"""The table of the README: all that was measured."""
 
-import pytest
-
-from relational_transformer.commands.report import BEGIN, END, ReportArguments, insert, run
-from relational_transformer.processors.settings import TUNED
 from relational_transformer.reports.comparison import compare
 from relational_transformer.reports.measured import read_results
-from relational_transformer.training import Protocol, TrainConfig
+from tests.reports.fakes import all_tasks, write_paper_again, write_result
 
 
-def write_result(path: Path, task: str, scores: dict[int, float | None], **protocol) -> None:
-    config = TrainConfig(task, "rt", TUNED["rt"], Protocol(**protocol), tuple(scores))
-    rows = [{"seed": seed, "test": score, "failed": score is None} for seed, score in scores.items()]
-    path.mkdir(parents=True)
-    (path / "result.json").write_text(json.dumps({"config": asdict(config), "seeds": rows, "hardware": "a machine"}))
+def rows(folder) -> list[str]:
+    return [line for line in compare(read_results(folder)).splitlines()[2:] if line.startswith("| ")]
 
 
-def test_seeds_of_equal_runs_are_put_together(tmp_path):
-    write_result(tmp_path / "a", "bfs", {0: 0.98, 1: 1.0})
-    write_result(tmp_path / "b", "bfs", {2: 0.96, 3: None})
-    write_result(tmp_path / "c", "bfs", {0: 0.5}, examples=1000)
-    together, other = sorted(read_results(tmp_path), key=lambda result: -len(result.scores))
-    assert together.mean == pytest.approx(98.0)
-    assert together.deviation == pytest.approx(2.0)
-    assert together.failed == (3,)
-    assert other.deviation is None
+def test_a_row_tells_the_difference_and_whether_it_is_in_the_noise(tmp_path):
+    write_result(tmp_path / "a", "bellman_ford", [0.95, 0.96, 0.95])
+    assert rows(tmp_path)[0].startswith("| Bellman-Ford | RT | 3 | 95.33 ± 0.58 | 94.24 ± 1.5 | +1.09 [")
+    assert rows(tmp_path)[0].endswith("| yes |")
 
 
-def test_a_row_tells_the_difference_and_whether_it_is_within_the_noise(tmp_path):
-    write_result(tmp_path / "a", "bellman_ford", {0: 0.95, 1: 0.96})
-    write_result(tmp_path / "b", "insertion_sort", {0: 0.40, 1: 0.42}, examples=3200)
-    good, bad = compare(read_results(tmp_path)).splitlines()[2:]
-    assert good == "| Bellman-Ford | rt | 2 | 95.50 ± 0.71 | 94.24 ± 1.5 | +1.26 | yes |"
-    assert bad.startswith("| Insertion Sort (examples 3,200) | rt | 2 | 41.00")
-    assert bad.endswith("| - |")  # another protocol: not judged
+def test_every_result_has_its_row_and_what_was_run_differently_is_named(tmp_path):
+    write_result(tmp_path / "a", "insertion_sort", [0.40, 0.42], examples=3200)
+    write_result(tmp_path / "b", "insertion_sort", [0.40, 0.42])
+    write_result(tmp_path / "c", "bfs", [0.99], settings={"hidden_size": 24, "learning_rate": 1e-3})
+    text = compare(read_results(tmp_path))
+    bfs, *sorts, average = rows(tmp_path)
+    assert {row.split("|")[1].strip() for row in sorts} == {"Insertion Sort"}
+    assert sorted(row.split("|")[-2].strip() for row in sorts) == ["**no**", "-"]
+    assert bfs.endswith("| - |")
+    assert "hidden size 24, learning rate 0.001." in text
+    assert "examples 3,200." in text
+    assert average.startswith("| Average | RT | - | missing (2 of 30 tasks) | 66.18 |")
 
 
-def test_a_mean_outside_the_noise_is_said_so(tmp_path):
-    write_result(tmp_path / "a", "insertion_sort", {0: 0.40, 1: 0.42})
-    assert compare(read_results(tmp_path)).splitlines()[2].endswith("| **no** |")
+def test_the_average_is_there_when_all_tasks_are(tmp_path):
+    write_paper_again(tmp_path, ["rt"], all_tasks(), seeds=2)
+    assert rows(tmp_path)[-1].startswith("| Average | RT | 2 | 6")
 
 
-def test_other_settings_than_the_models_own_are_named(tmp_path):
-    config = TrainConfig("bfs", "rt", replace(TUNED["rt"], hidden_size=24, learning_rate=1e-3), Protocol(), (0,))
-    rows = [{"seed": 0, "test": 0.99, "failed": False}]
-    (tmp_path / "result.json").write_text(
-        json.dumps({"config": asdict(config), "seeds": rows, "hardware": "a machine"})
-    )
-    row = compare(read_results(tmp_path)).splitlines()[2]
-    assert row.startswith("| BFS (hidden size 24, learning rate 0.001) | rt | 1 |")
-    assert row.endswith("| - |")
-
-
-def test_the_table_goes_between_the_marks_and_nowhere_else(tmp_path):
-    readme = tmp_path / "README.md"
-    readme.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
-    insert(readme, "new\n")
-    assert readme.read_text() == f"before\n{BEGIN}\nnew\n{END}\nafter\n"
-    readme.write_text("no marks")
-    with pytest.raises(ValueError, match="has no place for the table"):
-        insert(readme, "new\n")
-    assert readme.read_text() == "no marks"
-
-
-def test_damaged_results_and_missing_folders_are_named(tmp_path):
-    (tmp_path / "result.json").write_text("{")
-    with pytest.raises(ValueError, match=r"result.json is no result"):
-        run(ReportArguments(results=tmp_path))
-    with pytest.raises(FileNotFoundError):
-        run(ReportArguments(results=tmp_path / "nowhere"))
+def test_a_model_that_the_paper_does_not_know_is_shown_without_a_comparison(tmp_path):
+    write_result(tmp_path / "a", "bfs", [0.9, 0.8], "gat_full")
+    assert rows(tmp_path)[0] == "| BFS | gat_full | 2 | 85.00 ± 7.07 | - | - | - | - |"

@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
 from relational_transformer.files import write_atomically
-from relational_transformer.reports.comparison import compare
+from relational_transformer.reports.archive import Archive
+from relational_transformer.reports.comparison import compare, overview
+from relational_transformer.reports.formats import FORMATS
 from relational_transformer.reports.measured import read_results
+from relational_transformer.reports.tables import build_table
 
 BEGIN, END = "<!-- results: begin (made by rt report) -->", "<!-- results: end -->"
 
@@ -19,6 +22,11 @@ class ReportArguments:
 
     results: Annotated[Path, tyro.conf.Positional] = Path("results")
     """Folder with results or runs; every result.json below it counts."""
+    table: str | None = None
+    """A table of the paper: main, deviations, classes, transformer, single_layer, pointers, core_node, edge_updates,
+    train_size, untuned, published_baselines, parameters, speed, lobster or sokoban; by default, all there is."""
+    format: Literal["markdown", "csv", "latex"] = "markdown"
+    """How the table is printed."""
     write: Path | None = None
     """A Markdown file: the table goes between its two marks (README.md has them)."""
 
@@ -26,11 +34,20 @@ class ReportArguments:
 def run(arguments: ReportArguments) -> None:
     if not arguments.results.is_dir():
         raise FileNotFoundError(2, "no such folder", str(arguments.results))
-    table = compare(read_results(arguments.results))
+    text = _text(arguments)
     if arguments.write is None:
-        print(table, end="")
+        print(text, end="")
     else:
-        insert(arguments.write, table)
+        insert(arguments.write, text)
+
+
+def _text(arguments: ReportArguments) -> str:
+    results = read_results(arguments.results)
+    if arguments.table is None and arguments.format == "markdown":
+        return compare(results)
+    archive = Archive(results)
+    table = overview(archive) if arguments.table is None else build_table(arguments.table, archive)
+    return FORMATS[arguments.format](table)
 
 
 def insert(path: Path, table: str) -> None:

@@ -1,19 +1,18 @@
 """The paper's own numbers, from one data file."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import Any
 
+from relational_transformer.clrs.classes import CLASSES, AlgorithmClass
 
-@dataclass(frozen=True)
-class Published:
-    """Mean test score and its standard deviation over seeds, in percent."""
+from .estimate import Estimate, average
 
-    mean: float
-    deviation: float | None
-    seeds: int
+STEP = 0.1
+"""Deviations are printed to one decimal."""
 
 
 @cache
@@ -22,14 +21,47 @@ def numbers() -> dict[str, Any]:
     return json.loads(resources.files("relational_transformer.reports").joinpath("paper.json").read_text())
 
 
-def published(task: str, model: str) -> Published | None:
-    """What the main table of the paper says of a model on a task; None where it says nothing.
+def contradictions(about: str) -> tuple[str, ...]:
+    """Where the paper contradicts itself, in a table that is called so here."""
+    return tuple(note["says"] for note in numbers()["contradictions"] if note["about"] == about)
 
-    >>> published("bellman_ford", "rt")
-    Published(mean=94.24, deviation=1.5, seeds=20)
+
+def published(task: str, model: str) -> Estimate | None:
+    """What the paper's main table, or the table of an ablation, says of a model on a task; None where it says nothing.
+
+    >>> rt = published("bellman_ford", "rt")
+    >>> rt.mean, rt.deviation, rt.seeds
+    (94.24, 1.5, 20)
+    >>> published("bellman_ford", "rt_single_layer").mean
+    93.52
     """
     main = numbers()["main"]
-    mean = main["mean"].get(task, {}).get(model)
-    if mean is None:
-        return None
-    return Published(mean, main["deviation"][task].get(model), main["seeds"])
+    if model in main["average"]:
+        deviation = main["deviation"].get(task, {}).get(model)
+        mean = main["mean"].get(task, {}).get(model)
+        return None if mean is None else Estimate.printed(mean, deviation, main["seeds"], STEP)
+    for ablation in numbers()["ablations"].values():
+        if ablation["model"] == model and task in ablation["mean"]:
+            return Estimate.printed(ablation["mean"][task], ablation["deviation"][task], ablation["seeds"], STEP)
+    return None
+
+
+def published_average(mean: float, tasks: Sequence[str], model: str) -> Estimate:
+    """An average over tasks as the paper prints it; how sure it is follows from its deviations of the tasks."""
+    return _as_printed(mean, [published(task, model) for task in tasks])
+
+
+def published_class(group: AlgorithmClass, model: str) -> Estimate:
+    """What the paper's table of classes says of a model."""
+    return published_average(numbers()["classes"]["mean"][group.value][model], CLASSES[group], model)
+
+
+def published_class_average(model: str) -> Estimate:
+    """The last line of the paper's table of classes."""
+    mean = numbers()["classes"]["average"][model]
+    return _as_printed(mean, [published_class(group, model) for group in CLASSES])
+
+
+def _as_printed(mean: float, parts: Sequence[Estimate | None]) -> Estimate:
+    known = [part for part in parts if part is not None]
+    return replace(average(known), mean=mean, deviation=None)

@@ -1,0 +1,64 @@
+"""A mean over seeds, and how sure it is."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over seeds with what is known of its spread; None where it is not known.
+
+    `deviation` is the standard deviation s over n seeds, `error` the standard error of the mean, s / sqrt(n) for a
+    plain mean, and `freedom` its degrees of freedom, n - 1 for a plain mean.
+    """
+
+    mean: float
+    deviation: float | None
+    seeds: int
+    error: float | None
+    freedom: float | None
+
+    @staticmethod
+    def of(values: Sequence[float]) -> "Estimate":
+        """The mean of measured values, one a seed. One seed says nothing of the spread."""
+        deviation = statistics.stdev(values) if len(values) > 1 else None
+        return Estimate.printed(statistics.mean(values), deviation, len(values))
+
+    @staticmethod
+    def printed(mean: float, deviation: float | None, seeds: int, step: float = 0.0) -> "Estimate":
+        """A mean and a deviation as somebody wrote them down, the deviation in steps of `step`.
+
+        A deviation printed as 0.0 is one below half a step, and is taken as half a step.
+        """
+        if deviation is None:
+            return Estimate(mean, None, seeds, None, None)
+        return Estimate(mean, deviation, seeds, max(deviation, step / 2) / math.sqrt(seeds), seeds - 1)
+
+
+def average(estimates: Sequence[Estimate]) -> Estimate:
+    """The mean of T independent means, each weighing the same.
+
+    Its error is sqrt(sum of errors²) / T, with the degrees of freedom of Welch and Satterthwaite,
+    (sum of errors²)² / sum of (error⁴ / freedom). `seeds` is the smallest number of seeds among them.
+
+    >>> average([Estimate.of([1.0, 3.0]), Estimate.of([4.0, 6.0])]).mean
+    3.5
+    """
+    count = len(estimates)
+    mean = sum(estimate.mean for estimate in estimates) / count
+    seeds = min(estimate.seeds for estimate in estimates)
+    deviations = [estimate.deviation for estimate in estimates if estimate.deviation is not None]
+    deviation = math.hypot(*deviations) / count if len(deviations) == count else None
+    known = [(one.error, one.freedom) for one in estimates if one.error is not None and one.freedom is not None]
+    if len(known) < count:
+        return Estimate(mean, deviation, seeds, None, None)
+    return Estimate(mean, deviation, seeds, math.hypot(*(error for error, _ in known)) / count, joint_freedom(known))
+
+
+def joint_freedom(parts: Sequence[tuple[float, float]]) -> float:
+    """Degrees of freedom of a sum of independent means, of whose (error, freedom) it is made (Welch, Satterthwaite)."""
+    spread = sum(error**4 / freedom for error, freedom in parts)
+    total = sum(error**2 for error, _ in parts)
+    return total**2 / spread if spread else min(freedom for _, freedom in parts)

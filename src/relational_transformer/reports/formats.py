@@ -1,0 +1,99 @@
+"""Tables as text: Markdown for people, CSV for programs, LaTeX for papers. One row a number."""
+
+import csv
+import io
+from collections.abc import Callable
+
+from .table import Table
+from .wording import explanations, headers, mark, missing, rows
+
+
+def to_markdown(table: Table) -> str:
+    """A Markdown table with its footnotes and remarks; columns of which nothing was measured are named beneath."""
+    table = table.without_missing_columns()
+    columns = headers(table)
+    lines = [f"| {' | '.join(columns)} |", f"|---|---|{'---:|' * (len(columns) - 2)}"]
+    lines += [
+        f"| {' | '.join(f'**{text}**' if text in ('no', 'no ~') else text for text in cells)} |"
+        for cells in rows(table)
+    ]
+    notes = [f"{mark(number)} {note}." for number, note in enumerate(table.notes, start=1)]
+    return (
+        "\n".join([*lines, "", *(f"{line}  " for line in (*notes, *explanations(table), *table.remarks))]).rstrip()
+        + "\n"
+    )
+
+
+def to_latex(table: Table) -> str:
+    """A `table` environment for the booktabs package."""
+    table = table.without_missing_columns()
+    caption = " ".join((f"{table.title}.", *explanations(table), *table.remarks))
+    notes = [f"\\textsuperscript{{{number}}} {escape(note)}." for number, note in enumerate(table.notes, start=1)]
+    body = [" & ".join(escape(text) for text in cells) + r" \\" for cells in rows(table)]
+    return "\n".join(
+        [
+            r"\begin{table}",
+            f"\\caption{{{escape(caption)}}}",
+            f"\\label{{tab:{table.name}}}",
+            r"\begin{tabular}{ll" + "r" * (len(headers(table)) - 2) + "}",
+            r"\toprule",
+            " & ".join(escape(text) for text in headers(table)) + r" \\",
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+            *(f"\n{note}" for note in notes),
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def to_csv(table: Table) -> str:
+    """Every number in full, one row a cell, missing ones empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(
+        ("table", table.row_header, table.column_header, "seeds", "failed_seeds", "ours", "ours_deviation", "paper",
+         "paper_deviation", "paper_seeds", "difference", "low_95", "high_95", "p", "p_holm", "in_the_noise", "notes")
+    )  # fmt: skip
+    for cell, one in zip(table.cells, table.judgements, strict=True):
+        ours, paper, found = cell.estimate, cell.paper, one.difference if one else None
+        writer.writerow(
+            (
+                table.name,
+                cell.row,
+                cell.column,
+                ours.seeds if ours else "",
+                cell.ours.failed if cell.ours else "",
+                *((ours.mean, ours.deviation) if ours else ("", "")),
+                *((paper.mean, paper.deviation, paper.seeds) if paper else ("", "", "")),
+                *((found.value, found.low, found.high, found.p) if found else ("", "", "", "")),
+                one.p if one else "",
+                one.verdict if one else "",
+                "; ".join(cell.ours.notes if cell.ours else (missing(cell),)),
+            )
+        )
+    return text.getvalue()
+
+
+FORMATS: dict[str, Callable[[Table], str]] = {"markdown": to_markdown, "csv": to_csv, "latex": to_latex}
+"""By the names that `rt report --format` takes."""
+ENDINGS: dict[str, str] = {"markdown": "md", "csv": "csv", "latex": "tex"}
+
+
+def escape(text: str) -> str:
+    """Text as LaTeX takes it."""
+    special = {
+        "\\": r"\textbackslash{}",
+        "±": r"$\pm$",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": "$<$",
+    }
+    special |= {character: f"\\{character}" for character in "&%$#_{}"}
+    digits = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", strict=True))
+    special |= {raised: f"\\textsuperscript{{{digit}}}" for raised, digit in digits.items()} | {
+        "˒": r"\textsuperscript{,}"
+    }
+    return "".join(special.get(character, character) for character in text)

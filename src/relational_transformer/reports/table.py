@@ -1,0 +1,100 @@
+"""A table of the paper with our numbers beside its own, and the verdict on every difference."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+from .cell import Cell
+from .significance import LEVEL, Difference, difference, holm
+
+Kind = Literal["tested", "exact", "shown", "ratio"]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A difference, and what is to be thought of it. `p` is corrected for the other comparisons of the table."""
+
+    difference: Difference
+    p: float | None
+    verdict: Literal["yes", "no", "-"]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells in reading order. Differences are `tested` for being noise, counts must be `exact`ly equal, and what is
+    neither is `shown` with its difference or its `ratio`."""
+
+    name: str
+    title: str
+    source: str
+    cells: tuple[Cell, ...]
+    row_header: str = "task"
+    column_header: str = "model"
+    unit: str = "%"
+    decimals: int = 2
+    paper_decimals: int | None = None
+    """Where the paper prints fewer."""
+    kind: Kind = "tested"
+    untested_columns: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(cell.row for cell in self.cells))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(cell.column for cell in self.cells))
+
+    @property
+    def measured(self) -> bool:
+        """Whether anything of it was measured."""
+        return any(cell.ours is not None for cell in self.cells)
+
+    @cached_property
+    def judgements(self) -> tuple[Judgement | None, ...]:
+        """One for every cell; None where ours or the paper's is missing."""
+        found = [self._compare(cell) for cell in self.cells]
+        p_values = {
+            number: one.p
+            for number, (cell, one) in enumerate(zip(self.cells, found, strict=True))
+            if one is not None and one.p is not None and self._is_tested(cell)
+        }
+        corrected = dict(zip(p_values, holm(list(p_values.values())), strict=True))
+        return tuple(self._judge(one, corrected.get(number)) for number, one in enumerate(found))
+
+    @property
+    def comparisons(self) -> int:
+        """How many differences were tested."""
+        return sum(one is not None and one.p is not None for one in self.judgements)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The footnotes of all cells, each once."""
+        return tuple(dict.fromkeys(note for cell in self.cells if cell.ours for note in cell.ours.notes))
+
+    def without_missing_columns(self) -> "Table":
+        """The table without the columns of which nothing was measured, which a remark names; whole if that is all."""
+        there = {cell.column for cell in self.cells if cell.ours is not None}
+        missing = [column for column in self.columns if column not in there]
+        if not missing or not there:
+            return self
+        return replace(
+            self,
+            cells=tuple(cell for cell in self.cells if cell.column in there),
+            remarks=(*self.remarks, f"Not measured: {'; '.join(missing)}."),
+        )
+
+    def _is_tested(self, cell: Cell) -> bool:
+        comparable = cell.ours is not None and cell.ours.comparable
+        return self.kind == "tested" and comparable and cell.column not in self.untested_columns
+
+    def _compare(self, cell: Cell) -> Difference | None:
+        return difference(cell.estimate, cell.paper) if cell.estimate and cell.paper else None
+
+    def _judge(self, one: Difference | None, p: float | None) -> Judgement | None:
+        if one is None:
+            return None
+        if self.kind == "exact":
+            return Judgement(one, None, "yes" if one.value == 0 else "no")
+        return Judgement(one, p, "-" if p is None else "yes" if p > LEVEL else "no")

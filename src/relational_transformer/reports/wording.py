@@ -1,0 +1,124 @@
+"""What a cell of a table says, in words and figures."""
+
+from collections.abc import Iterator
+
+from .cell import Cell
+from .estimate import Estimate
+from .significance import LEVEL
+from .table import Judgement, Table
+
+_SUPERSCRIPTS = str.maketrans("0123456789,", "⁰¹²³⁴⁵⁶⁷⁸⁹˒")
+
+
+def headers(table: Table) -> tuple[str, ...]:
+    """The columns that `rows` fills."""
+    unit = f" ({table.unit})" if table.unit else ""
+    last = {
+        "tested": ("difference [95%]", "p (Holm)", "in the noise"),
+        "exact": ("difference", "equal"),
+        "shown": ("difference",),
+        "ratio": ("ours / paper",),
+    }
+    return (table.row_header, table.column_header, "seeds", f"ours{unit}", "paper", *last[table.kind])
+
+
+def rows(table: Table) -> Iterator[tuple[str, ...]]:
+    """A row of text for every cell."""
+    for cell, one in zip(table.cells, table.judgements, strict=True):
+        yield (
+            cell.row,
+            cell.column,
+            seeds_of(cell),
+            ours_of(cell, table),
+            paper_of(cell, table),
+            difference_of(cell, one, table),
+            *((probability(one.p) if one and one.p is not None else "-",) if table.kind == "tested" else ()),
+            *((verdict_of(one),) if table.kind in ("tested", "exact") else ()),
+        )
+
+
+def seeds_of(cell: Cell) -> str:
+    """`20`, or `19 (1 failed)`."""
+    if cell.ours is None:
+        return "-"
+    seeds = cell.estimate.seeds if cell.estimate else 0
+    return f"{seeds or '-'}" + (f" ({cell.ours.failed} failed)" if cell.ours.failed else "")
+
+
+def ours_of(cell: Cell, table: Table) -> str:
+    """Our number with the marks of its footnotes, or what is missing."""
+    if cell.ours is None:
+        return missing(cell)
+    marks = mark(*(table.notes.index(note) + 1 for note in cell.ours.notes))
+    return (
+        "all seeds failed" if cell.estimate is None else number(cell.estimate, table.decimals, table.decimals)
+    ) + marks
+
+
+def paper_of(cell: Cell, table: Table) -> str:
+    """The paper's number with as many places as the paper prints."""
+    places = table.decimals if table.paper_decimals is None else table.paper_decimals
+    return number(cell.paper, places, 1) if cell.paper else "-"
+
+
+def number(estimate: Estimate, places: int, places_of_deviation: int) -> str:
+    """Mean and deviation."""
+    deviation = f" ± {estimate.deviation:,.{places_of_deviation}f}" if estimate.deviation is not None else ""
+    return f"{estimate.mean:,.{places}f}{deviation}"
+
+
+def difference_of(cell: Cell, one: Judgement | None, table: Table) -> str:
+    """The difference and its 95% interval, or the ratio."""
+    if one is None or cell.estimate is None or cell.paper is None:
+        return "-"
+    if table.kind == "ratio":
+        return f"{cell.estimate.mean / cell.paper.mean:,.1f}"
+    found, places = one.difference, table.decimals
+    text = f"{found.value:+,.{places}f}"
+    if found.low is None or found.high is None or table.kind != "tested":
+        return text
+    return f"{text} [{found.low:+,.{places}f}, {found.high:+,.{places}f}]"
+
+
+def verdict_of(one: Judgement | None) -> str:
+    """Whether the difference is in the noise; with ~ where the spread of one side was taken for both."""
+    if one is None or one.verdict == "-":
+        return "-"
+    return one.verdict + (" ~" if one.difference.assumed else "")
+
+
+def explanations(table: Table) -> list[str]:
+    """How the verdicts of this table came about."""
+    if table.kind != "tested" or not table.measured:
+        return []
+    told = ["± is the standard deviation over seeds."]
+    if table.comparisons:
+        told.append(
+            f"In the noise: Welch's t-test does not tell the two means apart at level {LEVEL}, p being corrected by "
+            f"Holm for the {table.comparisons} comparisons of this table. With few seeds only large differences can be "
+            "seen: a yes is no proof of equality."
+        )
+    if any(one is not None and one.p is not None and one.difference.assumed for one in table.judgements):
+        told.append("~ One side has a single seed or no printed deviation: the other side's is taken for both.")
+    if any(cell.ours is not None and not cell.ours.comparable for cell in table.cells):
+        told.append("What was not run as the paper's was is shown with what differs, and not judged.")
+    return told
+
+
+def probability(p: float) -> str:
+    """A p-value for people."""
+    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
+
+
+def mark(*numbers: int) -> str:
+    """Footnote marks.
+
+    >>> mark(1, 12)
+    '¹˒¹²'
+    """
+    return ",".join(str(one) for one in sorted(numbers)).translate(_SUPERSCRIPTS)
+
+
+def missing(cell: Cell) -> str:
+    """That there is no number, and of an average how many of its parts there are."""
+    return "missing" + (f" ({cell.present})" if cell.present else "")

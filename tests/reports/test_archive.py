@@ -1,0 +1,93 @@
+"""Which results belong to which cell, and what is said of those that were run differently."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from relational_transformer.processors.settings import ABLATIONS, TUNED, UNTUNED, find_settings
+from relational_transformer.reports.archive import Archive
+from relational_transformer.reports.measured import read_results
+from relational_transformer.reports.variants import variant_of
+from tests.reports.fakes import write_result
+
+
+def archive(folder: Path) -> Archive:
+    return Archive(read_results(folder))
+
+
+@pytest.mark.parametrize("name", [*TUNED, *ABLATIONS, *(f"untuned_{name}" for name in UNTUNED)])
+def test_every_model_of_the_paper_is_known_by_its_settings_whatever_it_is_called(name: str):
+    assert variant_of("something", asdict(find_settings(name))) == name
+
+
+def test_an_ablation_with_other_sizes_is_still_that_ablation():
+    settings = {**asdict(find_settings("rt_no_edge_updates")), "hidden_size": 24}
+    assert variant_of("rt", settings) == "rt_no_edge_updates"
+
+
+def test_a_processor_that_is_not_the_papers_goes_by_its_own_name():
+    assert variant_of("mine", {"processor": "mine"}) == "mine"
+
+
+def test_the_papers_protocol_is_preferred_then_longer_training_then_more_seeds(tmp_path):
+    write_result(tmp_path / "short", "bfs", [0.5] * 9, examples=1_000)
+    write_result(tmp_path / "long", "bfs", [0.6], examples=64_000)
+    write_result(tmp_path / "long-again", "bfs", [0.7, 0.7], examples=64_000, validation_interval=640)
+    found = archive(tmp_path).find("bfs", "rt")
+    assert found.estimate.mean == pytest.approx(70.0)
+    assert found.notes == ("examples 64,000, validation interval 640",)
+    assert not found.comparable
+    write_result(tmp_path / "paper", "bfs", [0.9])
+    found = archive(tmp_path).find("bfs", "rt")
+    assert found.estimate.mean == pytest.approx(90.0)
+    assert found.comparable
+    assert found.notes == ()
+
+
+def test_another_precision_is_named_and_still_compared(tmp_path):
+    write_result(tmp_path / "a", "bfs", [0.9], precision="bf16")
+    found = archive(tmp_path).find("bfs", "rt")
+    assert found.comparable
+    assert found.notes == ("precision bf16",)
+
+
+def test_the_two_sizes_of_training_sets_of_untuned_models_are_never_mixed_up(tmp_path):
+    write_result(tmp_path / "small", "bfs", [0.5], "untuned_mpnn", train_examples=1_000)
+    measured = archive(tmp_path)
+    assert measured.find("bfs", "untuned_mpnn", 1_000).comparable
+    assert measured.find("bfs", "untuned_mpnn", 10_000) is None
+    assert measured.find("bfs", "untuned_mpnn") is None
+    assert measured.find("bfs", "mpnn") is None
+
+
+def test_a_tuned_model_trained_on_fewer_examples_is_marked(tmp_path):
+    write_result(tmp_path / "a", "bfs", [0.5], train_examples=1_000)
+    assert archive(tmp_path).find("bfs", "rt").notes == ("train examples 1,000",)
+
+
+def test_pgn_c_is_the_better_of_the_two_and_missing_without_both(tmp_path):
+    write_result(tmp_path / "u", "bfs", [0.9, 0.8], "pgn")
+    assert archive(tmp_path).find("bfs", "pgn_combined") is None
+    write_result(tmp_path / "m", "bfs", [0.95], "pgn_masked")
+    assert archive(tmp_path).find("bfs", "pgn_combined").estimate.mean == pytest.approx(95.0)
+    write_result(tmp_path / "untuned", "bfs", [0.1], "untuned_pgn", train_examples=1_000)
+    assert archive(tmp_path).find("bfs", "untuned_pgn_combined", 1_000) is None
+
+
+def test_seeds_of_equal_runs_are_put_together_and_failed_ones_counted(tmp_path):
+    write_result(tmp_path / "a", "bfs", {0: 0.98, 1: 1.0})
+    write_result(tmp_path / "b", "bfs", {2: 0.96, 3: None})
+    write_result(tmp_path / "c", "bfs", {0: 0.5}, examples=1000)
+    together, other = sorted(read_results(tmp_path), key=lambda result: -len(result.scores))
+    assert together.estimate.mean == pytest.approx(98.0)
+    assert together.estimate.deviation == pytest.approx(2.0)
+    assert together.failed == (3,)
+    assert [run.seeds for run in together.runs] == [(0, 1), (2, 3)]
+    assert other.estimate.deviation is None
+
+
+def test_damaged_results_are_named(tmp_path):
+    (tmp_path / "result.json").write_text("{")
+    with pytest.raises(ValueError, match=r"result.json is no result"):
+        read_results(tmp_path)

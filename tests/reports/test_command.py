@@ -1,0 +1,41 @@
+"""`rt report`."""
+
+import pytest
+
+from relational_transformer.commands.report import BEGIN, END, ReportArguments, insert, run
+from tests.reports.fakes import write_result
+
+
+def test_the_table_goes_between_the_marks_and_nowhere_else(tmp_path):
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    write_result(tmp_path / "runs" / "a", "bfs", [0.99])
+    run(ReportArguments(results=tmp_path / "runs", write=readme))
+    text = readme.read_text()
+    assert text.startswith(f"before\n{BEGIN}\n| task | model |")
+    assert text.endswith(f"\n{END}\nafter\n")
+    assert "| BFS | RT | 1 | 99.00 |" in text
+    assert "old" not in text
+
+
+def test_a_file_without_marks_is_left_alone(tmp_path):
+    readme = tmp_path / "README.md"
+    readme.write_text("no marks")
+    with pytest.raises(ValueError, match="has no place for the table"):
+        insert(readme, "new\n")
+    assert readme.read_text() == "no marks"
+
+
+@pytest.mark.parametrize(
+    ("form", "start"), [("markdown", "| task |"), ("csv", "table,task,"), ("latex", "\\begin{table}")]
+)
+@pytest.mark.parametrize("table", [None, "main"])
+def test_a_table_is_printed_in_the_format_asked_for(tmp_path, capsys, form, start, table):
+    write_result(tmp_path / "a", "bfs", [0.99])
+    run(ReportArguments(results=tmp_path, table=table, format=form))
+    assert capsys.readouterr().out.startswith(start)
+
+
+def test_missing_folders_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        run(ReportArguments(results=tmp_path / "nowhere"))

@@ -17,6 +17,7 @@ ROOMS = (
     "files",
     "nn",
     "pyg",
+    "molecules",
     "clrs",
     "processors",
     "reasoning",

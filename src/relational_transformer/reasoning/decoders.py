@@ -19,6 +19,9 @@ ABSENT = -1e9
 LARGE = 2**26
 """Numbers that are handled at once without hesitation."""
 
+FEW = 4
+"""Channels up to which a readout is a sum of products when it is compiled."""
+
 Parts = tuple[Tensor, ...]
 """Vectors given as parts of a concatenation."""
 
@@ -159,7 +162,7 @@ class _Reader:
             sources["pooled"] = tuple(_pool(part, node_mask) for part in nodes)
         for source, parts in sources.items():
             if source in readouts:
-                self.values[source] = readouts[source](*parts)
+                self.values[source] = _read_out(readouts[source], parts)
 
     def __call__(self, source: str, count: int, width: int) -> Tensor:
         start = self.ends[source]
@@ -188,6 +191,21 @@ class _Reader:
         assert isinstance(weight, Tensor)
         assert isinstance(bias, Tensor)
         return weight[start : start + count], bias[start : start + count]
+
+
+def _read_out(readout: nn.Module, parts: Parts) -> Tensor:
+    """The Linear of a readout. Of a few channels the compiler makes one pass over all parts, if asked for sums of
+    products; as matrix products they would be a pass or more for each part, most of it padding."""
+    assert isinstance(readout, ConcatLinear)
+    if not torch.compiler.is_compiling() or readout.out_features > FEW:
+        return readout(*parts)
+    precise = _precise(readout.weight)
+    weights = readout.weight.to(precise).split([part.shape[-1] for part in parts], dim=1)
+    channels = []
+    for channel in range(readout.out_features):
+        products = [part * weight[channel] for part, weight in zip(parts, weights, strict=True)]
+        channels.append(sum(products[1:], products[0]).sum(-1))
+    return torch.stack(channels, dim=-1) + readout.bias.to(precise)
 
 
 def _score(left: Tensor, right: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

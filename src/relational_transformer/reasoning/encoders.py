@@ -12,6 +12,10 @@ from relational_transformer.nn.initialization import truncated_normal_
 from .features import FeatureGroup, Packed
 
 
+FEW = 16
+"""Columns from which on a matrix product is worth it; the compiler makes one pass out of the sum over fewer."""
+
+
 class EncodedFeatures(NamedTuple):
     """What features add to node [B, N, size], edge [B, N, N, size] and global vectors [B, size], and which nodes they
     make adjacent, bool [B, N, N]; None where there is nothing to add."""
@@ -60,7 +64,13 @@ class ColumnEncoder(nn.Module):
     def forward(self, columns: Tensor) -> Tensor:
         # Columns are never in half precision, where different keys would become equal.
         with torch.autocast(columns.device.type, enabled=False):
-            encoded = columns @ self.weight.to(columns.dtype) + self.bias.to(columns.dtype).sum(0)
+            weight, bias = self.weight.to(columns.dtype), self.bias.to(columns.dtype).sum(0)
+            if torch.compiler.is_compiling() and len(weight) <= FEW:
+                encoded = bias
+                for column, row in zip(columns.unbind(-1), weight.unbind(0), strict=True):
+                    encoded = encoded + column.unsqueeze(-1) * row
+            else:
+                encoded = columns @ weight + bias
         return encoded.to(self.weight.dtype)
 
     def extra_repr(self) -> str:

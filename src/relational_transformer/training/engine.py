@@ -53,17 +53,20 @@ class Engine:
         self.hints_of_step: list[int] = []
         self._graphs: dict[int, Callable[[], None]] = {}
         self._steps = self._of_fleet("steps")
-        self._encode = self._of_fleet("encode_inputs")
+        self._encode = self._of_fleet("encode_inputs", compiled)
         self._start = self._of_fleet("initial_carry")
         self._finish = self._of_fleet("losses")
-        training_step = self._of_fleet("training_step")
-        self._advance = torch.compile(training_step, fullgraph=True, dynamic=False) if compiled else training_step
+        self._advance = self._of_fleet("training_step", compiled)
         self.recompute = recompute
 
-    def _of_fleet(self, method: str) -> Callable[..., Any]:
+    def _of_fleet(self, method: str, compiled: bool = False) -> Callable[..., Any]:
         """A method of the network for all seeds, its parameters in one vector."""
         call, split = over_seeds(self.network, method), self.fleet.split
-        return lambda values, *arguments: call(split(values), *arguments)
+
+        def method_of_fleet(values: Tensor, *arguments: Any) -> Any:
+            return call(split(values), *arguments)
+
+        return torch.compile(method_of_fleet, fullgraph=True, dynamic=False) if compiled else method_of_fleet
 
     def load(self, drawn: Draw) -> None:
         """Take what the next steps are made of."""

@@ -10,8 +10,12 @@ from .data import Split
 from .over_seeds import Parameters, over_seeds
 from .precision import Precision, for_computing
 
-CHANNELS_AT_ONCE = {"cuda": 400_000_000, "cpu": 40_000_000}
-"""Channels of the edge vectors of all seeds that are evaluated together; bounds the memory."""
+CHANNELS_AT_ONCE = {"cuda": 100_000_000, "cpu": 40_000_000}
+"""Channels of the edge vectors of all seeds that are evaluated together: enough to fill the device, and it bounds the
+memory."""
+
+EDGES_WORTH_COMPILING = 100_000_000
+"""Edges of all steps and seeds from which on compiling saves more time than it takes, if scores are wanted once."""
 
 
 class Evaluator:
@@ -20,18 +24,21 @@ class Evaluator:
     Examples are taken in order of length, so that short ones are not carried along with long ones.
     """
 
-    def __init__(self, network: Network, split: Split, num_seeds: int, precision: Precision) -> None:
+    def __init__(
+        self, network: Network, split: Split, num_seeds: int, precision: Precision, *, compiled: bool = False
+    ) -> None:
         self.network, self.split, self.num_seeds = network, split, num_seeds
         self.precision: Precision = precision
         device = split.lengths.device
         channels = num_seeds * split.num_nodes**2 * network.hidden_size
-        at_once = max(1, CHANNELS_AT_ONCE[device.type] // channels)
+        at_once = size_of_parts(len(split), max(1, CHANNELS_AT_ONCE[device.type] // channels))
         order = split.lengths.argsort(stable=True)
         self.parts = order.split(at_once)
         self.steps_of_part = [max(1, int(split.lengths[part].max()) - 1) for part in self.parts]
         self._encode = over_seeds(network, "encode_inputs")
         self._start = over_seeds(network, "initial_carry")
-        self._advance = over_seeds(network, "advance")
+        advance = over_seeds(network, "advance")
+        self._advance = torch.compile(advance, fullgraph=True, dynamic=False) if compiled else advance
 
     @torch.no_grad()
     def scores(self, parameters: Parameters) -> Tensor:
@@ -59,3 +66,19 @@ class Evaluator:
         return torch.vmap(lambda logits, truth: count_all(self.network.outputs, logits, truth))(
             carry.outputs, for_all(batch.outputs)
         )
+
+
+def size_of_parts(count: int, most: int) -> int:
+    """Into parts of how many examples to cut a split: at most `most`, and equal ones where that costs little.
+
+    >>> size_of_parts(2048, 700), size_of_parts(32, 700), size_of_parts(31, 10)
+    (512, 32, 10)
+    """
+    most = min(count, most)
+    largest = max(size for size in range(1, most + 1) if count % size == 0)
+    return largest if 2 * largest >= most else most
+
+
+def edges_of_steps(split: Split, num_seeds: int) -> int:
+    """How many edges the seeds update on a split, all steps together."""
+    return num_seeds * split.num_nodes**2 * int(split.host_lengths.sum())

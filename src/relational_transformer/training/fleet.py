@@ -10,6 +10,9 @@ from .over_seeds import Parameters
 
 Model = TypeVar("Model", bound=nn.Module)
 
+ALIGNMENT = 64
+"""Matrices begin at multiples of so many numbers: the fast matrix products of a GPU ask for addresses of 16 bytes."""
+
 
 def initialise(build: Callable[[], Model], seed: int) -> Model:
     """A model with the initialisation of `seed`, the same on every machine and device."""
@@ -21,7 +24,8 @@ def initialise(build: Callable[[], Model], seed: int) -> Model:
 class Fleet:
     """S seeds of one model and the state of Adam for each of them.
 
-    All parameters lie in one vector, a block [S, *shape] for each, so that the optimiser is one pass over it.
+    All parameters lie in one vector, a block [S, *shape] for each, so that the optimiser is one pass over it. Blocks of
+    odd sizes come last, where they put no other block out of alignment.
 
     Attributes:
         values: every parameter of every seed, [S · P].
@@ -32,7 +36,8 @@ class Fleet:
 
     def __init__(self, models: Sequence[nn.Module], device: torch.device) -> None:
         self.num_seeds = len(models)
-        self.shapes = {name: parameter.shape for name, parameter in models[0].named_parameters()}
+        shapes = {name: parameter.shape for name, parameter in models[0].named_parameters()}
+        self.shapes = dict(sorted(shapes.items(), key=lambda item: item[1].numel() % ALIGNMENT != 0))
         named = [dict(model.named_parameters()) for model in models]
         blocks = [torch.stack([one[name].detach().to(device) for one in named]) for name in self.shapes]
         self.values = torch.cat([block.flatten() for block in blocks])

@@ -18,7 +18,7 @@ from .compiling import should_compile
 from .config import TrainConfig
 from .data import Split, draw, load_split
 from .engine import Engine
-from .evaluation import Evaluator
+from .evaluation import EDGES_WORTH_COMPILING, Evaluator, edges_of_steps
 from .fleet import Fleet, initialise, keep_best
 from .precision import set_precision
 from .provenance import provenance
@@ -74,7 +74,7 @@ class Trainer:
             self.fleet = Fleet(models, device)
             split = load_split(self.network, make_split(config.task, "train", protocol), device)
             validation = load_split(self.network, make_split(config.task, "val", protocol), device)
-            compiled = should_compile(config.compile, device, self.total_steps)
+            self.compiled = should_compile(config.compile, device, self.total_steps)
             self.engine = Engine(
                 self.network,
                 self.fleet,
@@ -82,9 +82,11 @@ class Trainer:
                 learning_rate=settings.learning_rate,
                 batch_size=settings.batch_size,
                 precision=config.precision,
-                compiled=compiled,
+                compiled=self.compiled,
             )
-            self.evaluator = Evaluator(self.network, validation, len(config.seeds), config.precision)
+            self.evaluator = Evaluator(
+                self.network, validation, len(config.seeds), config.precision, compiled=self.compiled
+            )
             self.best = self.fleet.values.clone()
             seeds = len(config.seeds)
             self.best_scores = torch.full((seeds,), -1.0, dtype=torch.float64, device=device)
@@ -193,7 +195,9 @@ class Trainer:
         return result
 
     def _scores_of_best(self, split: Split) -> list[float]:
-        evaluator = Evaluator(self.network, split, len(self.config.seeds), self.config.precision)
+        seeds = len(self.config.seeds)
+        compiled = self.compiled and edges_of_steps(split, seeds) >= EDGES_WORTH_COMPILING
+        evaluator = Evaluator(self.network, split, seeds, self.config.precision, compiled=compiled)
         return evaluator.scores(self.fleet.split(self.best)).tolist()
 
     def _train_part(self) -> None:

@@ -12,6 +12,8 @@ from relational_transformer.training import RunFolder
 from relational_transformer.training.devices import default_device, find_device
 from relational_transformer.training.trained import evaluate_run
 
+from .evaluate_lobster import evaluate_lobster
+
 
 @dataclass(frozen=True)
 class EvaluateArguments:
@@ -20,7 +22,7 @@ class EvaluateArguments:
     run: Annotated[Path, tyro.conf.Positional]
     """Folder of a run."""
     nodes: int | None = None
-    """Nodes of the graphs; by default those of the run's protocol."""
+    """Nodes of the graphs (of a lobster run: of their spines); by default those of the run's protocol."""
     examples: int | None = None
     """Number of graphs (times the algorithm's multiplier); by default that of the run's protocol."""
     data_seed: int | None = None
@@ -30,6 +32,9 @@ class EvaluateArguments:
 
 def run(arguments: EvaluateArguments) -> None:
     folder = RunFolder(arguments.run)
+    if folder.read_config().get("task") == "lobster":
+        evaluate_lobster(folder, arguments.device, arguments.nodes, arguments.examples, arguments.data_seed)
+        return
     changes = {
         "test_nodes": arguments.nodes,
         "evaluation_examples": arguments.examples,

@@ -1,0 +1,99 @@
+"""What `rt train lobster` shows: a live line while it runs, a table of relative losses at the end."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from relational_transformer.lobster import LobsterConfig, LobsterTrainer
+from relational_transformer.lobster.oracle import CAPS, equivalent_cap, oracle_loss
+from relational_transformer.training.run_folder import RunFolder
+
+
+class LobsterDisplay:
+    """A progress bar with squared error, relative loss on validation and speed; plain lines without a terminal."""
+
+    def __init__(self, config: LobsterConfig) -> None:
+        self.console = Console(stderr=True)
+        self.progress = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(bar_width=30),
+            TaskProgressColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[status]}"),
+            console=self.console,
+        )
+        self.bar = self.progress.add_task(f"{config.model} x {len(config.seeds)}", total=1, status="starting")
+        self.last_printed = -1.0
+
+    def __enter__(self) -> "LobsterDisplay":
+        if self.console.is_terminal:
+            self.progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.console.is_terminal:
+            self.progress.stop()
+
+    def update(self, trainer: LobsterTrainer) -> None:
+        """Show how far the trainer is."""
+        now = trainer.progress()
+        done = now.examples / now.total_examples
+        failed = now.finite.count(False)
+        status = (
+            f"squared error {_range(now.losses)}   relative loss on validation {_range(now.validation)}   "
+            f"{now.examples_per_second:,.0f} graphs/s"
+        ) + (f"   {failed} of {len(now.finite)} seeds failed" if failed else "")
+        self.progress.update(self.bar, completed=done, status=status)
+        if not self.console.is_terminal and done >= self.last_printed + 0.05:
+            self.console.print(f"{done:4.0%}   {status}", highlight=False, soft_wrap=True)
+            self.last_printed = done
+
+
+def show_result(result: dict[str, Any], folder: RunFolder) -> None:
+    """The relative losses of every seed, what they mean, and where the result is."""
+    config = LobsterConfig.from_dict(result["config"])
+    protocol = config.protocol
+    near = f"test, {protocol.smallest_size} to {protocol.end_size - 1}"
+    table = Table(title=f"{config.model} on lobster graphs: relative loss")
+    columns = {"train": "train", "validation": "validation", "test_in_distribution": near}
+    columns["test"] = f"test, {protocol.test_size}"
+    for column in ("seed", "best after", *columns.values()):
+        table.add_column(column, justify="right")
+    for row in result["seeds"]:
+        cells = ["failed" if row["failed"] else _number(row[key]) for key in columns]
+        table.add_row(str(row["seed"]), f"{row['examples_of_best']:,}" if row["examples_of_best"] else "-", *cells)
+    means = {key: [row[key] for row in result["seeds"] if not row["failed"]] for key in columns}
+    if len(means["test"]) > 1:
+        table.add_row("mean", "", *(_number(statistics.mean(values)) for values in means.values()))
+    console = Console()
+    console.print(table)
+    if means["test"]:
+        console.print(meaning(statistics.mean(means["test"]), protocol.test_graphs().distances), highlight=False)
+    console.print(f"result   {folder.result}", highlight=False, markup=False, soft_wrap=True)
+
+
+def meaning(loss: float, distances: np.ndarray) -> str:
+    """One sentence: which oracle has this relative loss on graphs of these distances, beside some others."""
+    others = ", ".join(f"{oracle_loss(distances, cap):.3f} at {cap}" for cap in CAPS)
+    return (
+        f"{loss:.3f} is what predicting min(y, {equivalent_cap(distances, loss):.1f}) gives on this test set: right up "
+        f"to there, the same number beyond ({others}). A model that generalises is near 0."
+    )
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _range(values: Sequence[float]) -> str:
+    known = [value for value in values if math.isfinite(value)]
+    if not known:
+        return "-"
+    low, high = f"{min(known):.3g}", f"{max(known):.3g}"
+    return low if low == high else f"{low} to {high}"

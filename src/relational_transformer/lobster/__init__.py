@@ -1,0 +1,26 @@
+"""Shortest paths in lobster graphs, end to end: the paper's second experiment, after IterGNN (Tang et al., 2020)."""
+
+from .build import build_model
+from .config import LobsterConfig
+from .graphs import Lobsters, sample, spread_sizes
+from .protocol import LobsterProtocol
+from .session import train
+from .settings import SETTINGS, BaselineSettings, RelationalSettings
+from .trained import evaluate_run, load_model
+from .trainer import LobsterTrainer
+
+__all__ = [
+    "SETTINGS",
+    "BaselineSettings",
+    "LobsterConfig",
+    "LobsterProtocol",
+    "LobsterTrainer",
+    "Lobsters",
+    "RelationalSettings",
+    "build_model",
+    "evaluate_run",
+    "load_model",
+    "sample",
+    "spread_sizes",
+    "train",
+]

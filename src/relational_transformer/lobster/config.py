@@ -1,0 +1,58 @@
+"""What a run of the lobster experiment is: a model, a protocol and the seeds."""
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, get_args
+
+from relational_transformer.training.config import CompileMode
+from relational_transformer.training.precision import Precision
+
+from .protocol import LobsterProtocol
+from .settings import SETTINGS, ModelName, Settings
+
+
+@dataclass(frozen=True)
+class LobsterConfig:
+    """One fleet: `seeds` of one model. All that changes its numbers is here, but for the device and the kernels'
+    switch, which the result names."""
+
+    model: ModelName
+    settings: Settings
+    protocol: LobsterProtocol
+    seeds: tuple[int, ...]
+    precision: Precision = "tf32"
+    compile: CompileMode = "auto"
+    task: str = field(default="lobster", init=False)
+
+    def __post_init__(self) -> None:
+        if self.model not in SETTINGS:
+            raise ValueError(f"no lobster model is called {self.model!r}; there are {', '.join(SETTINGS)}")
+        if type(self.settings) is not type(SETTINGS[self.model]):
+            raise ValueError(f"{self.model} needs {type(SETTINGS[self.model]).__name__}, got {self.settings!r}")
+        for name, choices in (("precision", get_args(Precision)), ("compile", get_args(CompileMode))):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}")
+        if not self.seeds:
+            raise ValueError("at least one seed is needed, got none")
+        if len(set(self.seeds)) != len(self.seeds) or min(self.seeds) < 0:
+            raise ValueError(f"seeds must be different numbers from 0 on, got {list(self.seeds)}")
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(content: dict[str, Any]) -> "LobsterConfig":
+        """A configuration as `as_dict` gave it, after a trip through JSON."""
+        try:
+            settings_class = type(SETTINGS[content["model"]])
+            settings: dict[str, Any] = {
+                name: tuple(value) if isinstance(value, list) else value for name, value in content["settings"].items()
+            }
+            parts = {
+                **content,
+                "settings": settings_class(**settings),
+                "protocol": LobsterProtocol(**content["protocol"]),
+                "seeds": tuple(content["seeds"]),
+            }
+            return LobsterConfig(**{one.name: parts[one.name] for one in fields(LobsterConfig) if one.init})
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"this is not the configuration of a lobster run ({error})") from None

@@ -1,0 +1,167 @@
+"""One training step of a whole fleet: groups of graphs of similar size, then Adam; on CUDA a graph launch for each."""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from relational_transformer.training.fleet import Fleet
+from relational_transformer.training.memory import free_bytes, saved_bytes
+from relational_transformer.training.precision import Precision, for_computing
+
+from .batches import Draw, node_buckets
+from .data import Split
+from .optimizer import ClippedAdam
+from .settings import Settings
+from .stack import FleetStack
+
+SHARE_FOR_ACTIVATIONS = 0.6
+"""Of the free memory; where the largest graphs would need more, layers are computed again in the backward pass."""
+
+
+class Engine:
+    """Runs training steps that were drawn beforehand (`load`, then `step` for each of them).
+
+    A step adds up the gradient of the mean squared error group by group, each padded to its own number of nodes, and
+    then lets Adam make one update. Nothing here waits for the device.
+
+    Attributes:
+        losses: the loss of every seed summed over the steps since `forget_losses`, [S].
+        finite: whether every loss of a seed so far was a finite number, bool [S].
+        recompute: whether layers are computed again in the backward pass; None until the first step has decided.
+    """
+
+    def __init__(
+        self, stack: FleetStack, fleet: Fleet, split: Split, settings: Settings, precision: Precision, compiled: bool
+    ) -> None:
+        self.stack, self.fleet, self.split, self.batch_size = stack, fleet, split, settings.batch_size
+        self.precision: Precision = precision
+        self.device = fleet.values.device
+        self.adam = ClippedAdam(fleet, settings.learning_rate, settings.adam_epsilon, settings.gradient_clip, compiled)
+        self.buckets = node_buckets(split.host_num_nodes)
+        seeds = fleet.num_seeds
+        self.gradient = torch.zeros_like(fleet.values)
+        self.position = torch.zeros(1, dtype=torch.long, device=self.device)
+        self.step_losses = torch.zeros(seeds, device=self.device, dtype=fleet.values.dtype)
+        self.losses = torch.zeros(seeds, device=self.device, dtype=torch.float64)
+        self.finite = torch.ones(seeds, dtype=torch.bool, device=self.device)
+        self.index = torch.zeros(0, seeds, 1, dtype=torch.long, device=self.device)  # [steps · G, S, B / G]
+        self.num_nodes: list[list[int]] = []
+        self.recompute: bool | None = None
+        self._graphs: dict[int | None, Callable[[], None]] = {}
+
+    def load(self, drawn: Draw) -> None:
+        """Take what the next steps are made of."""
+        self.num_nodes = drawn.num_nodes
+        index = torch.from_numpy(drawn.index).flatten(0, 1)
+        if self.device.type != "cuda":
+            self.index = index
+        elif self.index.shape != index.shape:
+            self._graphs.clear()  # they hold the address of the tensor they were captured with
+            self.index = index.to(self.device)
+        else:
+            self.index.copy_(index.pin_memory(), non_blocking=True)
+        self.position.zero_()
+
+    def step(self, number: int) -> None:
+        """Training step `number` of those loaded; they must be made in order."""
+        if self.recompute is None:
+            self.stack.recompute = self.recompute = self._must_recompute()
+        for num_nodes in self.num_nodes[number]:
+            self._run(num_nodes)
+        self._run(None)
+
+    def forget_losses(self) -> None:
+        self.losses.zero_()
+
+    def loss(self, values: Tensor, index: Tensor, num_nodes: int) -> Tensor:
+        """What graphs at `index` [S, B / G] contribute to the mean squared error of their batches, [S]."""
+        graphs, distances = self.split.gather(index, num_nodes)
+        parameters = self.fleet.split(for_computing(values, self.precision))
+        predictions = self.stack(parameters, graphs).to(values.dtype)
+        return (predictions - distances.to(values.dtype)).square().sum(-1) / self.batch_size
+
+    def _run(self, num_nodes: int | None) -> None:
+        """A group padded to `num_nodes`, or the update that ends a step (None)."""
+        if self.device.type != "cuda":
+            self._do(num_nodes)
+            return
+        if num_nodes not in self._graphs:
+            self._graphs[num_nodes] = self._capture(num_nodes)
+        self._graphs[num_nodes]()
+
+    def _do(self, num_nodes: int | None) -> None:
+        if num_nodes is None:
+            self._update()
+        else:
+            self._add_group(num_nodes)
+
+    def _add_group(self, num_nodes: int) -> None:
+        losses, values = self._forward(num_nodes)
+        (gradient,) = torch.autograd.grad(losses.sum(), values)
+        self.gradient += gradient
+        self.step_losses += losses.detach()
+        self.position += 1
+
+    def _update(self) -> None:
+        self.adam.step(self.gradient)
+        self.losses += self.step_losses
+        self.finite &= self.step_losses.isfinite()
+        self.gradient.zero_()
+        self.step_losses.zero_()
+
+    def _forward(self, num_nodes: int) -> tuple[Tensor, Tensor]:
+        """Losses [S] of the next group that was loaded, and the parameters that they can be differentiated by."""
+        index = self.index.index_select(0, self.position).squeeze(0)
+        # A new leaf every time: autograd ties a leaf to the stream of its first use, a graph is captured on another.
+        values = self.fleet.values.detach().requires_grad_()
+        return self.loss(values, index, num_nodes), values
+
+    def _must_recompute(self) -> bool:
+        """Whether the activations of the largest graphs would take too much of the memory that is free.
+
+        They grow with the square of the nodes; two sizes tell how.
+        """
+        small, large, most = (self.buckets[k * (len(self.buckets) - 1) // 4] for k in (1, 2, 4))
+        if small == large:
+            return False
+        of_small, of_large = (saved_bytes(lambda count=count: self._forward(count)) for count in (small, large))
+        per_pair = (of_large - of_small) / (large**2 - small**2)
+        return of_small + per_pair * (most**2 - small**2) > SHARE_FOR_ACTIVATIONS * free_bytes(self.device)
+
+    def _capture(self, num_nodes: int | None) -> Callable[[], None]:
+        """Record a group or an update as a CUDA graph."""
+        kept = {name: tensor.clone() for name, tensor in self._state().items()}
+        stream = torch.cuda.Stream(self.device)
+        stream.wait_stream(torch.cuda.current_stream(self.device))
+        recompute, self.stack.recompute = self.stack.recompute, True  # the same functions, without needing the memory
+        with torch.cuda.stream(stream):
+            for _ in range(2):  # compile, choose algorithms, load kernels
+                self._do(num_nodes)
+                for name, tensor in self._state().items():
+                    tensor.copy_(kept[name])
+        torch.cuda.current_stream(self.device).wait_stream(stream)
+        self.stack.recompute = recompute
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            self._do(num_nodes)
+        for name, tensor in self._state().items():
+            tensor.copy_(kept[name])
+        return graph.replay
+
+    @cached_property
+    def _pool(self) -> Any:
+        """Graphs never run at the same time, so they share their memory."""
+        return torch.cuda.graph_pool_handle()
+
+    def _state(self) -> dict[str, Tensor]:
+        return {
+            **self.fleet.state(),
+            "gradient": self.gradient,
+            "position": self.position,
+            "step_losses": self.step_losses,
+            "losses": self.losses,
+            "finite": self.finite,
+        }

@@ -1,0 +1,58 @@
+"""How a model is trained and scored: the graphs, for how long, and how the parameters that are tested are chosen."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .graphs import Lobsters, sample, spread_sizes
+
+
+@dataclass(frozen=True)
+class LobsterProtocol:
+    """IterGNN's protocol. A size is the length of a graph's spine; a graph has about a quarter more nodes."""
+
+    weighted: bool = False
+    """Random edge lengths instead of 1."""
+    train_examples: int = 10_000
+    """Size of the training set."""
+    smallest_size: int = 4
+    end_size: int = 34
+    """Training sizes are spread evenly from the smallest up to the end, which is not one of them."""
+    train_data_seed: int = 1
+    validation_data_seed: int = 2
+    test_data_seed: int = 3
+    test_size: int = 100
+    """Size of the graphs of the test, and of the validation."""
+    evaluation_examples: int = 1_000
+    """Graphs of the validation, of the test, and of a second test on training sizes."""
+    examples: int = 2_000_000
+    """Graphs that each seed trains on: 200 epochs of 10,000."""
+    validation_interval: int = 200_000
+    """A validation after so many graphs. The parameters of the best one are tested."""
+
+    def __post_init__(self) -> None:
+        for name in ("train_examples", "evaluation_examples", "examples", "validation_interval"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name.replace('_', '-')} must be at least 1, got {getattr(self, name)}")
+        for name in ("smallest_size", "test_size"):
+            if getattr(self, name) < 2:
+                raise ValueError(f"{name.replace('_', '-')} must be at least 2, got {getattr(self, name)}")
+        if self.end_size <= self.smallest_size:
+            raise ValueError(f"training sizes end at {self.end_size}, which must be above {self.smallest_size}")
+
+    def train_graphs(self) -> Lobsters:
+        sizes = spread_sizes(self.train_examples, self.smallest_size, self.end_size)
+        return sample(sizes, self.train_data_seed, self.weighted)
+
+    def validation_graphs(self) -> Lobsters:
+        return self._large_graphs(self.validation_data_seed)
+
+    def test_graphs(self) -> Lobsters:
+        return self._large_graphs(self.test_data_seed)
+
+    def test_graphs_of_training_sizes(self) -> Lobsters:
+        sizes = spread_sizes(self.evaluation_examples, self.smallest_size, self.end_size)
+        return sample(sizes, self.test_data_seed, self.weighted)
+
+    def _large_graphs(self, seed: int) -> Lobsters:
+        return sample(np.full(self.evaluation_examples, self.test_size), seed, self.weighted)

@@ -1,0 +1,70 @@
+"""The Relational Transformer on lobster graphs: thirty of the library's layers."""
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from relational_transformer.nn import RelationalTransformerLayer
+from relational_transformer.nn.initialization import reset_linear
+
+from .data import EDGE_INPUTS, NODE_INPUTS, GraphBatch
+from .model import LobsterModel, State, max_pool
+from .settings import RelationalSettings
+
+
+def relational_model(settings: RelationalSettings) -> LobsterModel:
+    """RT with the sizes of `settings`. Every pair of nodes attends; the graph is in the edge vectors alone.
+
+    >>> sum(parameter.numel() for parameter in relational_model(RelationalSettings()).layers[0].parameters())
+    324276
+    """
+    layers: list[nn.Module] = [RelationalStep(settings) for _ in range(settings.num_layers)]
+    return LobsterModel(RelationalInput(settings), layers, RelationalOutput(settings))
+
+
+class RelationalInput(nn.Module):
+    """A Linear of the one-hot nodes and one of the edges' lengths (the paper does not say how edges begin)."""
+
+    def __init__(self, settings: RelationalSettings) -> None:
+        super().__init__()
+        self.node_input = nn.Linear(NODE_INPUTS, settings.node_size)
+        self.edge_input = nn.Linear(EDGE_INPUTS, settings.edge_size)
+        reset_linear(self.node_input)
+        reset_linear(self.edge_input)
+
+    def forward(self, graphs: GraphBatch) -> State:
+        dtype = self.node_input.weight.dtype
+        return self.node_input(graphs.nodes.to(dtype)), self.edge_input(graphs.edges.to(dtype))
+
+
+class RelationalStep(nn.Module):
+    """A `RelationalTransformerLayer` in which nobody attends to an absent node."""
+
+    def __init__(self, settings: RelationalSettings) -> None:
+        super().__init__()
+        self.layer = RelationalTransformerLayer(
+            node_size=settings.node_size,
+            edge_size=settings.edge_size,
+            num_heads=settings.num_heads,
+            head_size=settings.head_size,
+            node_hidden_size=settings.node_hidden_size,
+            edge_hidden_sizes=settings.edge_hidden_sizes,
+        )
+
+    def forward(self, graphs: GraphBatch, state: State) -> State:
+        nodes, edges = state
+        return tuple(self.layer(nodes, edges, node_mask=graphs.node_mask))
+
+
+class RelationalOutput(nn.Module):
+    """The nodes' maximum, a hidden layer, one number (the natural reading of the paper's "output layer size")."""
+
+    def __init__(self, settings: RelationalSettings) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(settings.node_size, settings.output_size)
+        self.output = nn.Linear(settings.output_size, 1)
+        reset_linear(self.hidden)
+        reset_linear(self.output)
+
+    def forward(self, graphs: GraphBatch, state: State) -> Tensor:
+        pooled = max_pool(state[0], graphs.node_mask)
+        return self.output(F.relu(self.hidden(pooled))).squeeze(-1)

@@ -1,0 +1,56 @@
+"""A fleet of models run layer by layer, with one compiled layer for all of them."""
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from relational_transformer.training.over_seeds import Parameters, over_seeds
+
+from .data import GraphBatch
+from .model import LobsterModel
+
+
+class FleetStack:
+    """Predictions of all seeds; the same numbers as those of `model(graphs)`, seed by seed.
+
+    Layers have one shape and take their parameters as arguments, so that one compiled layer runs all of them.
+
+    Attributes:
+        recompute: whether layers are computed again in the backward pass, which changes no number.
+    """
+
+    def __init__(self, model: LobsterModel, compiled: bool) -> None:
+        self.num_layers = len(model.layers)
+        self.recompute = False
+        self._first = over_seeds(model.first, "forward")
+        layer = over_seeds(model.layers[0], "forward")
+        self._layer = torch.compile(layer, fullgraph=True, dynamic=False) if compiled else layer
+        self._last = over_seeds(model.last, "forward")
+
+    def __call__(self, parameters: Parameters, graphs: GraphBatch) -> Tensor:
+        """Predictions [S, B]; parameters [S, *shape] by name, graphs [S, B, ...]."""
+        first, layers, last = self._by_part(parameters)
+        state = self._first(first, graphs)
+        for layer in layers:
+            if self.recompute:
+                state = checkpoint(
+                    self._layer, layer, graphs, state,
+                    use_reentrant=False, preserve_rng_state=False, determinism_check="none",
+                )  # fmt: skip
+            else:
+                state = self._layer(layer, graphs, state)
+        return self._last(last, graphs, state)
+
+    def _by_part(self, parameters: Parameters) -> tuple[Parameters, list[Parameters], Parameters]:
+        """The parameters of the first part, of every layer, and of the last part, by their names inside of it."""
+        first: Parameters = {}
+        layers: list[Parameters] = [{} for _ in range(self.num_layers)]
+        last: Parameters = {}
+        for name, values in parameters.items():
+            part, _, rest = name.partition(".")
+            if part == "layers":
+                number, _, rest = rest.partition(".")
+                layers[int(number)][rest] = values
+            else:
+                (first if part == "first" else last)[rest] = values
+        return first, layers, last

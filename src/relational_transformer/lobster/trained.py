@@ -1,0 +1,73 @@
+"""A trained run, loaded again and scored on graphs of any size."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from relational_transformer.training.checkpoint import load_checkpoint
+from relational_transformer.training.over_seeds import Parameters
+from relational_transformer.training.run_folder import RunFolder
+
+from .build import build_model
+from .config import LobsterConfig
+from .data import load_split
+from .evaluation import Evaluator, check_memory
+from .model import LobsterModel
+from .protocol import LobsterProtocol
+from .stack import FleetStack
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Relative losses of every seed of a run, None of a seed that failed, and the distances of the graphs."""
+
+    config: LobsterConfig
+    losses: list[float | None]
+    distances: np.ndarray
+
+
+def load_best(folder: RunFolder) -> tuple[LobsterConfig, Parameters, list[bool]]:
+    """The configuration of a run, the best parameters of its seeds, [S, *shape] by name, and which did not fail."""
+    config = LobsterConfig.from_dict(folder.read_config())
+    found = load_checkpoint(folder)
+    if found is None:
+        raise ValueError(f"{folder.path} has no checkpoint that can be read")
+    tensors, _ = found
+    prefix = "best."
+    best = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    return config, best, tensors["finite"].tolist()
+
+
+def load_model(run: Path | str, seed: int | None = None) -> LobsterModel:
+    """The trained model of one seed of the run in a folder (the first seed, unless one is named)."""
+    folder = RunFolder(run)
+    config, parameters, _ = load_best(folder)
+    seed = config.seeds[0] if seed is None else seed
+    if seed not in config.seeds:
+        raise ValueError(f"the run in {folder.path} has the seeds {list(config.seeds)}, not {seed}")
+    model = build_model(config.model, config.settings)
+    number = config.seeds.index(seed)
+    model.load_state_dict({name: tensor[number] for name, tensor in parameters.items()})
+    return model
+
+
+def evaluate_run(
+    folder: RunFolder,
+    device: torch.device,
+    change: Callable[[LobsterProtocol], LobsterProtocol] = lambda protocol: protocol,
+) -> Scores:
+    """Test scores of every seed of a run, under its own protocol or a changed one."""
+    config, parameters, finite = load_best(folder)
+    torch.set_float32_matmul_precision("highest" if config.precision in ("fp32", "fp64") else "high")
+    graphs = change(config.protocol).test_graphs()
+    if config.model == "rt":
+        check_memory(int(graphs.num_nodes.max()), config.precision, device)
+    model = build_model(config.model, config.settings).to(device)
+    stack = FleetStack(model, compiled=False)
+    evaluator = Evaluator(stack, load_split(graphs, device), len(config.seeds), config.precision)
+    losses = evaluator.relative_losses({name: tensor.to(device) for name, tensor in parameters.items()}).tolist()
+    good = [loss if is_finite else None for loss, is_finite in zip(losses, finite, strict=True)]
+    return Scores(config, good, graphs.distances)

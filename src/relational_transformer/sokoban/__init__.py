@@ -1,0 +1,23 @@
+"""Sokoban with the Working Memory Graph agent: the paper's experiment on graph structure that is hidden."""
+
+from .agent import Agent
+from .config import SokobanConfig
+from .environment import Environment
+from .generator import generate_levels
+from .levels import Levels, load_levels, parse_levels
+from .session import train
+from .settings import RECIPES, AgentSettings, Recipe
+
+__all__ = [
+    "RECIPES",
+    "Agent",
+    "AgentSettings",
+    "Environment",
+    "Levels",
+    "Recipe",
+    "SokobanConfig",
+    "generate_levels",
+    "load_levels",
+    "parse_levels",
+    "train",
+]

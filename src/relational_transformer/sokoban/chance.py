@@ -1,0 +1,59 @@
+"""All that chance decides, drawn beforehand by a counter-based generator, so that a run resumes anywhere."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+PLAYING, STARTING, TESTING = 0, 1, 2
+
+
+class Draw(NamedTuple):
+    """For some updates: a number in [0, 1) for every action, and the level to begin if a game ends;
+    both [updates, window, S, games]."""
+
+    uniform: Tensor
+    next_level: Tensor
+
+
+def draw(seeds: tuple[int, ...], part: int, updates: int, window: int, games: int, num_levels: int) -> Draw:
+    """What part number `part` of a run needs. It depends on each seed and the part alone."""
+    shape = (updates, window, games)
+    generators = [_generator(seed, PLAYING, part) for seed in seeds]
+    return Draw(
+        _stack(generators, lambda generator: generator.random(shape, dtype=np.float32), axis=2),
+        _stack(generators, lambda generator: generator.integers(0, num_levels, size=shape), axis=2),
+    )
+
+
+def first_levels(seeds: tuple[int, ...], games: int, num_levels: int) -> Tensor:
+    """The levels that the games begin with, [S, games]."""
+    generators = [_generator(seed, STARTING, 0) for seed in seeds]
+    return _stack(generators, lambda generator: generator.integers(0, num_levels, size=games), axis=0)
+
+
+def test_noise(seed: int, steps: int, num_levels: int) -> Tensor:
+    """Numbers in [0, 1) for the actions of a test on every level, [steps, num_levels]."""
+    return torch.from_numpy(_generator(seed, TESTING, 0).random((steps, num_levels), dtype=np.float32))
+
+
+def sample(probabilities: Tensor, uniform: Tensor) -> Tensor:
+    """The action whose share of [0, 1) `uniform` falls into: probabilities [..., A], uniform [...] -> [...].
+
+    >>> sample(torch.tensor([[0.2, 0.0, 0.8], [0.2, 0.0, 0.8]]), torch.tensor([0.1, 0.2])).tolist()
+    [0, 2]
+    """
+    passed = (probabilities.cumsum(-1) <= uniform.unsqueeze(-1)).sum(-1)
+    return passed.clamp(max=probabilities.shape[-1] - 1)  # the sum may fall short of 1 by rounding
+
+
+def _generator(seed: int, purpose: int, part: int) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(key=[seed, purpose], counter=[0, 0, 0, part]))
+
+
+def _stack(
+    generators: list[np.random.Generator], make: Callable[[np.random.Generator], np.ndarray], axis: int
+) -> Tensor:
+    return torch.from_numpy(np.stack([make(generator) for generator in generators], axis=axis))

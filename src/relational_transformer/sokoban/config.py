@@ -1,0 +1,74 @@
+"""What a training run on Sokoban is: a model of the agent, a recipe, levels and the seeds."""
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal
+
+from relational_transformer.training.config import CompileMode
+from relational_transformer.training.precision import Precision
+
+from .agent import Agent, Model
+from .generator import generate_levels
+from .levels import Levels, load_levels
+from .settings import AgentSettings, Recipe
+
+Split = Literal["train", "test"]
+DATA_SEEDS: dict[Split, int] = {"train": 1, "test": 3}
+"""Seeds of generated levels."""
+
+
+@dataclass(frozen=True)
+class SokobanConfig:
+    """One fleet: `seeds` of one agent. All that changes its numbers is here, but for the device and the kernels'
+    switch, which the result names."""
+
+    model: Model
+    recipe: Recipe
+    seeds: tuple[int, ...] = (0,)
+    levels: str | None = None
+    """A Boxoban folder; None for levels of the own generator."""
+    train_levels: int = 20_000
+    """How many levels are generated to train on. Of a folder, all are used."""
+    test_levels: int = 1_000
+    """How many levels the agent is tested on, the first of the test split."""
+    settings: AgentSettings = field(default_factory=AgentSettings)
+    precision: Precision = "tf32"
+    compile: CompileMode = "auto"
+    task: Literal["sokoban"] = "sokoban"
+
+    def __post_init__(self) -> None:
+        if not self.seeds:
+            raise ValueError("at least one seed is needed, got none")
+        if len(set(self.seeds)) != len(self.seeds) or min(self.seeds) < 0:
+            raise ValueError(f"seeds must be different numbers from 0 on, got {list(self.seeds)}")
+        if self.train_levels < 1 or self.test_levels < 1:
+            raise ValueError("at least one level to train on and one to test on are needed")
+
+    def build(self) -> Agent:
+        """The agent, freshly initialised."""
+        return Agent(self.model, self.settings)
+
+    def load(self, split: Split) -> Levels:
+        """The levels of a split."""
+        count = self.test_levels if split == "test" else self.train_levels
+        if self.levels is None:
+            return generate_levels(count, DATA_SEEDS[split])
+        levels = load_levels(self.levels, split)
+        return levels[:count] if split == "test" else levels
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(content: dict[str, Any]) -> "SokobanConfig":
+        """A configuration as `as_dict` gave it, after a trip through JSON."""
+        try:
+            settings = {**content["settings"], "edge_hidden_sizes": tuple(content["settings"]["edge_hidden_sizes"])}
+            parts = {
+                **content,
+                "settings": AgentSettings(**settings),
+                "recipe": Recipe(**content["recipe"]),
+                "seeds": tuple(content["seeds"]),
+            }
+            return SokobanConfig(**{field.name: parts[field.name] for field in fields(SokobanConfig)})
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"this is not the configuration of a Sokoban run ({error})") from None

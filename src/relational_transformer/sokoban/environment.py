@@ -1,0 +1,46 @@
+"""A batch of Sokoban games on one device, in tensors that stay where they are, so that a CUDA graph can play."""
+
+import torch
+from torch import Tensor
+
+from .levels import Levels
+from .observation import Observation, Observer
+from .rules import MOVES, Board, Outcome, choose, start, step
+
+
+class Environment:
+    """B games at once. Nothing here waits for the device.
+
+    Which level follows when a game ends is the caller's choice (`next_level`), and so is all chance.
+
+    Attributes:
+        board: where the games stand; every step writes into the same tensors.
+    """
+
+    def __init__(self, levels: Levels, first_level: Tensor, capacity: int | None = None) -> None:
+        self.levels = levels
+        self.observer = Observer(levels, capacity)
+        self.moves = torch.tensor(MOVES, device=levels.agent.device)
+        self.board = Board(*(tensor.clone() for tensor in start(levels, first_level.to(levels.agent.device))))
+
+    @property
+    def num_games(self) -> int:
+        return len(self.board.agent)
+
+    def observe(self) -> Observation:
+        """What the agent sees in every game."""
+        return self.observer.observe(self.board)
+
+    def step(self, action: Tensor) -> Outcome:
+        """Make one action [B] in every game. The games that are done must be restarted before the next step."""
+        outcome = step(self.levels, self.moves, self.board, action)
+        self._write(outcome.board)
+        return outcome
+
+    def restart(self, done: Tensor, next_level: Tensor) -> None:
+        """Begin the levels `next_level` [B] in the games that are `done` (bool [B])."""
+        self._write(choose(done, start(self.levels, next_level), self.board))
+
+    def _write(self, board: Board) -> None:
+        for held, new in zip(self.board, board, strict=True):
+            held.copy_(new)

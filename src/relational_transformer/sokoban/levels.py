@@ -1,0 +1,137 @@
+"""Levels: read from text in Boxoban's format, written back to it, and held as tensors."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+SIDE = 10
+CELLS = SIDE * SIDE
+WALL, FLOOR, TARGET, BOX, AGENT = "#", " ", ".", "$", "@"
+
+
+@dataclass(frozen=True)
+class Levels:
+    """M levels of 10 x 10 cells, numbered row by row; the outermost cells are walls.
+
+    Attributes:
+        walls, targets, boxes: bool [M, 100].
+        agent: the cell where the agent starts, [M].
+    """
+
+    walls: Tensor
+    targets: Tensor
+    boxes: Tensor
+    agent: Tensor
+
+    def __len__(self) -> int:
+        return len(self.agent)
+
+    def __getitem__(self, index: int | slice | Tensor) -> "Levels":
+        """Some of the levels; a single number gives a collection of one."""
+        if isinstance(index, int):
+            if not -len(self) <= index < len(self):
+                raise ValueError(f"there are levels 0 to {len(self) - 1}, not {index}")
+            index = torch.tensor([index % len(self)], device=self.agent.device)
+        return Levels(self.walls[index], self.targets[index], self.boxes[index], self.agent[index])
+
+    def to(self, device: torch.device | str) -> "Levels":
+        return Levels(self.walls.to(device), self.targets.to(device), self.boxes.to(device), self.agent.to(device))
+
+    @cached_property
+    def num_targets(self) -> Tensor:
+        """Targets of every level, [M]."""
+        return self.targets.sum(-1)
+
+    @property
+    def open_cells(self) -> int:
+        """The number of cells that are no wall in the level that has most of them."""
+        return int((~self.walls).sum(-1).max())
+
+    def as_text(self) -> str:
+        """The levels in Boxoban's format."""
+        return "".join(f"; {number}\n{text}\n\n" for number, text in enumerate(map(self._text, range(len(self)))))
+
+    def _text(self, number: int) -> str:
+        cells = [WALL if wall else FLOOR for wall in self.walls[number].tolist()]
+        for layer, letter in ((self.targets, TARGET), (self.boxes, BOX)):
+            for cell in layer[number].nonzero().flatten().tolist():
+                cells[cell] = letter
+        cells[int(self.agent[number])] = AGENT
+        return "\n".join("".join(cells[row * SIDE : (row + 1) * SIDE]) for row in range(SIDE))
+
+
+def parse_levels(text: str, source: str = "the text") -> Levels:
+    """Read levels: rows of `#` wall, `.` target, `$` box, `@` agent and space, under a line that starts with `;` each.
+
+    Levels smaller than 10 x 10 are put into the upper left corner, with walls around.
+
+    >>> levels = parse_levels('''; 0
+    ... #####
+    ... #@$.#
+    ... #####''')
+    >>> len(levels), int(levels.agent[0]), levels.open_cells
+    (1, 11, 3)
+    """
+    found: list[list[str]] = []
+    rows: list[str] = []
+    for line in text.splitlines():
+        if line.startswith(";") or not line.strip():
+            rows = []
+        else:
+            if not rows:
+                found.append(rows)
+            rows.append(line)
+    if not found:
+        raise ValueError(f"{source} has no levels in it")
+    parsed = [_parse_one(rows, f"level {number} of {source}") for number, rows in enumerate(found)]
+    walls, targets, boxes = (torch.stack([level[layer] for level in parsed]) for layer in range(3))
+    return Levels(walls, targets, boxes, torch.tensor([level[3] for level in parsed]))
+
+
+def load_levels(folder: Path | str, split: str) -> Levels:
+    """All levels of a split in a Boxoban folder: every `.txt` file of `FOLDER/SPLIT`, in the order of their names.
+
+    `folder` may be Boxoban's difficulty (`unfiltered`) or the folder above it that holds `unfiltered`.
+    """
+    folder = Path(folder)
+    places = [folder / split, folder / "unfiltered" / split]
+    for place in places:
+        files = sorted(place.glob("*.txt"))
+        if files:
+            return join_levels(parse_levels(file.read_text(), str(file)) for file in files)
+    raise ValueError(f"there are no Boxoban levels (*.txt) in {places[0]} or {places[1]}")
+
+
+def join_levels(parts: Iterable[Levels]) -> Levels:
+    """Several collections as one."""
+    parts = list(parts)
+    fields = ("walls", "targets", "boxes", "agent")
+    return Levels(*(torch.cat([getattr(part, field) for part in parts]) for field in fields))
+
+
+def _parse_one(rows: list[str], name: str) -> tuple[Tensor, Tensor, Tensor, int]:
+    if len(rows) > SIDE or max(map(len, rows)) > SIDE:
+        raise ValueError(f"{name} is larger than {SIDE} x {SIDE}")
+    padded = [row.ljust(SIDE, WALL) for row in rows] + [WALL * SIDE] * (SIDE - len(rows))
+    letters = "".join(padded)
+    strange = sorted(set(letters) - {WALL, FLOOR, TARGET, BOX, AGENT})
+    if strange:
+        raise ValueError(f"{name} has the character {strange[0]!r}; it may have '#', '.', '$', '@' and spaces")
+    if letters.count(AGENT) != 1:
+        raise ValueError(f"{name} must have one agent '@', got {letters.count(AGENT)}")
+    if not letters.count(BOX) == letters.count(TARGET) > 0:
+        raise ValueError(
+            f"{name} must have as many boxes '$' as targets '.', got {letters.count(BOX)} and {letters.count(TARGET)}"
+        )
+    if any(letters[cell] != WALL for cell in _border()):
+        raise ValueError(f"{name} must have walls all around")
+    layers = [torch.tensor([letter == kind for letter in letters]) for kind in (WALL, TARGET, BOX)]
+    return layers[0], layers[1], layers[2], letters.index(AGENT)
+
+
+def _border() -> Iterator[int]:
+    return (cell for cell in range(CELLS) if cell // SIDE in (0, SIDE - 1) or cell % SIDE in (0, SIDE - 1))

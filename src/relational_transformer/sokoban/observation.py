@@ -1,0 +1,120 @@
+"""What the agent sees: a core vector and one factor for every open cell but its own. No relation between any two."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from .levels import CELLS, SIDE, Levels
+from .rules import ACTIONS, Board
+
+REACH = SIDE - 3
+"""Two open cells are at most so many rows or columns apart."""
+POSITION_SIZE = 2 * (1 + 2 * REACH + 1)  # column and row, each a number and a one-hot code
+CORE_SIZE = len(ACTIONS) + 1 + 1 + 4
+FACTOR_SIZE = POSITION_SIZE + 3 + 4
+NEIGHBOURS = (-1, -SIDE, 1, SIDE)  # left, up, right, down
+BOX_BIT, WALL_BIT, CONTENTS = 2, 64, 64
+
+
+class Observation(NamedTuple):
+    """`core` [B, 11], `factors` [B, F, 39], and which of the factors there are, `present` bool [B, F].
+
+    core: the last action (one-hot, 5), the last reward, whether the agent stands on a target, walls at its left, up,
+    right and down.
+
+    factor: column and row relative to the agent (for each the distance / 7, then a one-hot code of -7 .. 7), whether
+    the cell has a target, a box, the agent (never), walls at its left, up, right and down. Factors are in the order of
+    the cells; those that are not present are zero.
+    """
+
+    core: Tensor
+    factors: Tensor
+    present: Tensor
+
+
+class Observer:
+    """Makes observations of boards; holds the tables for it on the device.
+
+    Args:
+        levels: what is played.
+        capacity: factors that an observation has room for; by default as many as the levels need.
+    """
+
+    def __init__(self, levels: Levels, capacity: int | None = None) -> None:
+        self.levels = levels
+        self.capacity = levels.open_cells - 1 if capacity is None else capacity
+        if self.capacity < levels.open_cells - 1:
+            raise ValueError(
+                f"the levels have up to {levels.open_cells} open cells, too many for {self.capacity} factors"
+            )
+        device = levels.agent.device
+        self.cells = torch.arange(CELLS, device=device)
+        self.surroundings = surroundings(levels)
+        self.positions = _with_nothing(position_codes().flatten(0, 1)).to(device)
+        self.contents = _with_nothing(content_codes()).to(device)
+
+    def observe(self, board: Board) -> Observation:
+        """What the agent sees on every board."""
+        # What is at each cell is a number below 64, [B, 100]; it and the positions are looked up in small tables.
+        content = self.surroundings[board.level].long() + BOX_BIT * board.boxes
+        agent = board.agent.unsqueeze(1)
+        cells, present = self._seen_cells(content, agent)
+        seen = content.gather(1, cells)
+        factors = torch.cat(
+            [
+                F.embedding((agent * CELLS + cells).masked_fill(~present, CELLS * CELLS), self.positions),
+                F.embedding(seen.masked_fill(~present, CONTENTS), self.contents),
+            ],
+            dim=-1,
+        )
+        here = self.contents[content.gather(1, agent).squeeze(1)]  # the agent's own cell, [B, 7]
+        action = F.one_hot(board.action, len(ACTIONS))
+        core = torch.cat([action, board.reward.unsqueeze(1), here[:, :1], here[:, 3:]], dim=1)
+        return Observation(core, factors, present)
+
+    def _seen_cells(self, content: Tensor, agent: Tensor) -> tuple[Tensor, Tensor]:
+        """The open cells other than the agent's own, in order, [B, F], and which places are taken by them."""
+        seen = (content < WALL_BIT) & (self.cells != agent)  # [B, 100]
+        place = seen.cumsum(1)
+        present = self.cells[: self.capacity] < place[:, -1:]
+        # What is not seen goes to a place in front, which is cut off.
+        cells = place.new_zeros(len(place), self.capacity + 1)
+        cells.scatter_(1, place.masked_fill(~seen, 0), self.cells.expand_as(place))
+        return cells[:, 1:], present
+
+
+def surroundings(levels: Levels) -> Tensor:
+    """What never changes at each cell, as a number: its target, walls around it, and whether it is one; uint8 [M, 100].
+
+    The bits are 1 target, 4 .. 32 walls left, up, right and down, 64 a wall here; 2 is left for a box.
+    """
+    walls = levels.walls
+    code = levels.targets.byte()
+    for number, offset in enumerate(NEIGHBOURS):
+        code = code | walls.roll(-offset, dims=1).byte() << (2 + number)
+    return torch.where(walls, WALL_BIT, code)
+
+
+def content_codes() -> Tensor:
+    """Content numbers as vectors, [64, 7]: target, box, agent (never), walls left, up, right, down."""
+    bits = (torch.arange(CONTENTS).unsqueeze(1) >> torch.arange(6)) & 1
+    return torch.cat([bits[:, :2], torch.zeros(CONTENTS, 1), bits[:, 2:]], dim=1)
+
+
+def position_codes() -> Tensor:
+    """The code of every cell as seen from every other, [100 (agent), 100 (cell), 32]."""
+    cells = torch.arange(CELLS)
+    columns, rows = cells % SIDE, cells // SIDE
+    return torch.cat([_offset_code(columns), _offset_code(rows)], dim=-1)
+
+
+def _offset_code(place: Tensor) -> Tensor:
+    offset = (place.unsqueeze(0) - place.unsqueeze(1)).clamp(-REACH, REACH)  # further away is only the border
+    return torch.cat([offset.unsqueeze(-1) / REACH, F.one_hot(offset + REACH, 2 * REACH + 1)], dim=-1)
+
+
+def _with_nothing(table: Tensor) -> Tensor:
+    """The table with a row of zeros at its end, for what is not there."""
+    return torch.cat([table, table.new_zeros(1, table.shape[1])])

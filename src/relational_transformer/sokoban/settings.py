@@ -1,0 +1,74 @@
+"""Sizes of the agent, and recipes to train it: every number in one place."""
+
+from dataclasses import dataclass
+
+from relational_transformer.nn.checks import check_positive
+
+
+@dataclass(frozen=True)
+class AgentSettings:
+    """WMG's published sizes, and the edge sizes that the RT paper tuned for Sokoban (d_e, d_eh1, d_eh2)."""
+
+    size: int = 256
+    num_layers: int = 10
+    num_heads: int = 8
+    node_hidden_size: int = 8
+    memo_size: int = 2048
+    decision_size: int = 2880
+    edge_size: int = 128
+    edge_hidden_sizes: tuple[int, int] = (64, 12)
+
+    def __post_init__(self) -> None:
+        sizes = {name: value for name, value in vars(self).items() if name != "edge_hidden_sizes"}
+        check_positive(**sizes)
+        if self.size % self.num_heads:
+            raise ValueError(f"num_heads must divide size={self.size}, got num_heads={self.num_heads}")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How an agent learns: actor and critic on windows of a few steps of some games at once."""
+
+    num_games: int = 1
+    """Games played at once by each seed."""
+    window: int = 4
+    """Steps of every game between two updates."""
+    learning_rate: float = 1.6e-5
+    """Adam's, constant."""
+    adam_epsilon: float = 1e-10
+    discount: float = 0.995
+    reward_scale: float = 4.0
+    value_weight: float = 0.5
+    entropy_weight: float = 0.02
+    gradient_clip: float = 512.0
+    """Bound of the gradient's norm, over all parameters of a seed."""
+    steps: int = 10_000_000
+    """Steps in all games of a seed together."""
+    report_interval: int = 100_000
+    """Steps over which the share of solved levels is taken; the parameters after the best interval are tested."""
+
+    def __post_init__(self) -> None:
+        check_positive(**{name: getattr(self, name) for name in ("num_games", "window", "steps", "report_interval")})
+        for name in ("learning_rate", "adam_epsilon", "discount", "reward_scale", "gradient_clip"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
+
+    @property
+    def steps_of_update(self) -> int:
+        return self.num_games * self.window
+
+    @property
+    def updates_of_part(self) -> int:
+        """Updates between two reports."""
+        return max(1, self.report_interval // self.steps_of_update)
+
+    @property
+    def num_updates(self) -> int:
+        return -(-self.steps // self.steps_of_update)
+
+
+RECIPES = {
+    "original": Recipe(),
+    # The learning rate grows with the square root of the batch: sqrt(64) times the original.
+    "batched": Recipe(num_games=64, learning_rate=1.28e-4),
+}

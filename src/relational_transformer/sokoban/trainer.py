@@ -1,0 +1,269 @@
+"""The training loop: a fleet of agents that plays, learns, reports, and resumes as if nothing had happened."""
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from relational_transformer.files import write_json
+from relational_transformer.training.checkpoint import load_checkpoint, save_checkpoint
+from relational_transformer.training.compiling import should_compile
+from relational_transformer.training.fleet import Fleet, initialise, keep_best
+from relational_transformer.training.precision import for_computing
+from relational_transformer.training.provenance import provenance
+from relational_transformer.training.run_folder import RunFolder
+
+from .chance import draw, first_levels, test_noise
+from .config import SokobanConfig
+from .engine import Engine
+from .environment import Environment
+from .evaluation import solved_levels
+from .rules import TIME_LIMIT
+
+UPDATES_AT_ONCE = 16
+"""Updates between two moments at which a run can be saved."""
+CALLS_IN_FLIGHT = 2
+"""How many times so many updates the device has before it is busy."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is; of every seed the share of games solved and the loss in the last whole interval, or NaN."""
+
+    steps: int
+    total_steps: int
+    losses: list[float]
+    solved: list[float]
+    finite: list[bool]
+    steps_per_second: float
+
+    @property
+    def seconds_left(self) -> float:
+        left = (self.total_steps - self.steps) * len(self.losses)
+        return left / self.steps_per_second if self.steps_per_second else math.nan
+
+
+class SokobanTrainer:
+    """Trains one fleet in one run folder.
+
+    A run is cut into parts of `report_interval` steps. After each, the share of games that were solved in it is noted
+    for every seed; the parameters after the best part are kept and tested, as WMG does. `run` yields every few updates
+    without waiting for the device; `save` may be called whenever it has.
+    """
+
+    def __init__(self, config: SokobanConfig, folder: RunFolder, device: torch.device) -> None:
+        self.config, self.folder, self.device = config, folder, device
+        recipe, seeds = config.recipe, len(config.seeds)
+        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        torch.set_float32_matmul_precision("highest" if config.precision in ("fp32", "fp64") else "high")
+        agents = [initialise(config.build, seed) for seed in config.seeds]
+        if config.precision == "fp64":
+            agents = [agent.double() for agent in agents]
+        self.agent = agents[0].to(device)
+        self.total_updates = recipe.num_updates
+        self.total_parts = math.ceil(self.total_updates / recipe.updates_of_part)
+        if self.stream is not None:
+            self.stream.wait_stream(torch.cuda.current_stream(device))
+        with self._on_stream():
+            self.fleet = Fleet(agents, device)
+            self.levels = config.load("train").to(device)
+            first = first_levels(config.seeds, recipe.num_games, len(self.levels))
+            self.engine = Engine(
+                self.agent,
+                self.fleet,
+                Environment(self.levels, first.flatten(), capacity=_capacity(self.levels.open_cells)),
+                recipe,
+                precision=config.precision,
+                compiled=should_compile(config.compile, device, self.total_updates),
+            )
+            self.best = self.fleet.values.clone()
+            self.best_solved = torch.full((seeds,), -1.0, dtype=torch.float64, device=device)
+            self.rows = torch.full((self.total_parts, 4, seeds), math.nan, dtype=torch.float64, device=device)
+        self.updates = 0
+        self.seconds_before = 0.0
+        self._loaded_part: int | None = None
+        self._events: list[torch.cuda.Event] = []
+        self._started = time.monotonic()
+        self._resume()
+        self._updates_before = self.updates
+
+    @property
+    def examples(self) -> int:
+        """Steps that each seed has played."""
+        return self.updates * self.config.recipe.steps_of_update
+
+    @property
+    def seconds(self) -> float:
+        """Time spent on this run, earlier sittings included."""
+        return self.seconds_before + time.monotonic() - self._started
+
+    def run(self) -> Iterator[None]:
+        """Train to the end of the recipe; yields every few updates."""
+        self._started = time.monotonic()
+        in_part = self.config.recipe.updates_of_part
+        while self.updates < self.total_updates:
+            part = self.updates // in_part
+            end = min((part + 1) * in_part, self.total_updates)
+            with self._on_stream():
+                self._load(part)
+                for _ in range(min(UPDATES_AT_ONCE, end - self.updates)):
+                    self.engine.update()
+                    self.updates += 1
+                if self.updates == end:
+                    self._end_part(part, end - part * in_part)
+            if self.stream is not None:
+                event = torch.cuda.Event()
+                event.record(self.stream)
+                self._events.append(event)
+            yield
+        self._wait()
+
+    @property
+    def busy(self) -> bool:
+        """Whether the device has enough to do for now."""
+        while self._events and self._events[0].query():
+            self._events.pop(0)
+        return len(self._events) >= CALLS_IN_FLIGHT
+
+    def progress(self) -> Progress:
+        """How far the run is. Waits for the few updates under way."""
+        self._wait()
+        elapsed = time.monotonic() - self._started
+        made = (self.updates - self._updates_before) * self.config.recipe.steps_of_update * len(self.config.seeds)
+        last = max(0, self.updates // self.config.recipe.updates_of_part - 1)
+        losses, solved = self.rows[last, 0], self.rows[last, 1] / self.rows[last, 2]
+        return Progress(
+            steps=self.examples,
+            total_steps=self.total_updates * self.config.recipe.steps_of_update,
+            losses=losses.tolist(),
+            solved=solved.tolist(),
+            finite=self.engine.finite.tolist(),
+            steps_per_second=made / elapsed if made else 0.0,
+        )
+
+    def save(self) -> None:
+        """Write a checkpoint and the metrics so far."""
+        self._wait()
+        save_checkpoint(self.folder, self._state(), {"updates": self.updates, "seconds": self.seconds})
+        self.folder.write_metrics(self.metrics())
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """One row a part: steps so far, and of every seed the loss and reward of a step, and the share of the games that
+        ended in this part that were solved ("validation": the best decides what is tested)."""
+        recipe = self.config.recipe
+        ends = [min((part + 1) * recipe.updates_of_part, self.total_updates) for part in range(self.total_parts)]
+        return [
+            {
+                "examples": end * recipe.steps_of_update,
+                "loss": [_number(value) for value in loss],
+                "validation": [
+                    _number(won / games) if games else None for won, games in zip(solved, finished, strict=True)
+                ],
+                "reward": [_number(value) for value in reward],
+                "games": [int(games) for games in finished],
+            }
+            for end, (loss, solved, finished, reward) in zip(ends, self.rows.tolist(), strict=True)
+            if end <= self.updates
+        ]
+
+    def finish(self) -> dict[str, Any]:
+        """Test every seed and write the result."""
+        self.save()
+        seconds = self.seconds
+        best, last = self.fleet.split(self.best), self.fleet.parameters
+        finite, best_solved = self.engine.finite.tolist(), self.best_solved.tolist()
+        levels = self.config.load("test").to(self.device)
+        rows = []
+        for number, seed in enumerate(self.config.seeds):
+            row: dict[str, Any] = {"seed": seed, "validation": None, "examples_of_best": None}
+            row |= dict.fromkeys(("test", "test_greedy", "test_of_last"))
+            if finite[number]:
+                noise = test_noise(seed, TIME_LIMIT, len(levels)).to(self.device)
+                row["validation"], row["examples_of_best"] = best_solved[number], self._examples_of_best(number)
+                row["test"] = self._score(best, number, levels, noise)
+                row["test_greedy"] = self._score(best, number, levels, None)
+                row["test_of_last"] = self._score(last, number, levels, noise)
+            rows.append({**row, "failed": not finite[number]})
+        result = {
+            "config": self.config.as_dict(),
+            "seeds": rows,
+            "parameters": sum(parameter.numel() for parameter in self.agent.parameters()),
+            "seconds": seconds,
+            "seconds_of_test": self.seconds - seconds,
+            "recompute": self.engine.agent.recompute,
+            **provenance(self.device),
+        }
+        write_json(self.folder.result, result)
+        return result
+
+    def _score(self, parameters: dict[str, Tensor], number: int, levels: Any, noise: Tensor | None) -> float:
+        own = {name: for_computing(values[number], self.config.precision) for name, values in parameters.items()}
+        return solved_levels(self.agent, own, levels, noise).double().mean().item()
+
+    def _load(self, part: int) -> None:
+        """Draw what chance decides in a part, unless it is the one under way."""
+        if part == self._loaded_part:
+            return
+        recipe = self.config.recipe
+        drawn = draw(self.config.seeds, part, recipe.updates_of_part, recipe.window, recipe.num_games, len(self.levels))
+        self.engine.load(drawn, self.updates - part * recipe.updates_of_part)
+        self._loaded_part = part
+
+    def _end_part(self, part: int, updates: int) -> None:
+        engine = self.engine
+        steps = updates * self.config.recipe.steps_of_update
+        sums = torch.stack([engine.losses / updates, engine.solved, engine.finished, engine.rewards / steps])
+        self.rows[part] = sums
+        solved = engine.solved / engine.finished.clamp(min=1)
+        better = (solved > self.best_solved) & engine.finite
+        self.best_solved.copy_(torch.where(better, solved, self.best_solved))
+        keep_best(self.fleet, self.best, better)
+        engine.forget_sums()
+
+    def _state(self) -> dict[str, Tensor]:
+        vectors = {name: getattr(self.fleet, name) for name in ("values", "first", "second")} | {"best": self.best}
+        named = {
+            f"{kind}.{name}": block
+            for kind, vector in vectors.items()
+            for name, block in self.fleet.split(vector).items()
+        }
+        own = {"count": self.fleet.count, "best_solved": self.best_solved, "rows": self.rows}
+        return {**named, **own, **self.engine.state()}
+
+    def _resume(self) -> None:
+        found = load_checkpoint(self.folder, put_aside=True)
+        if found is None:
+            return
+        tensors, progress = found
+        with self._on_stream(), torch.no_grad():
+            for name, tensor in self._state().items():
+                tensor.copy_(tensors[name])
+        self.updates, self.seconds_before = progress["updates"], progress["seconds"]
+
+    def _examples_of_best(self, number: int) -> int:
+        rates = (self.rows[:, 1, number] / self.rows[:, 2, number].clamp(min=1)).tolist()
+        end = min((rates.index(self.best_solved[number].item()) + 1) * self.config.recipe.updates_of_part, self.updates)
+        return end * self.config.recipe.steps_of_update
+
+    def _wait(self) -> None:
+        """Wait until the device has done all it was given."""
+        while self._events:
+            self._events.pop(0).synchronize()
+
+    def _on_stream(self) -> AbstractContextManager[Any]:
+        return nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
+
+
+def _capacity(open_cells: int) -> int:
+    """Factors to make room for: with core and memo a multiple of eight nodes, which tensor cores want."""
+    return math.ceil((open_cells - 1 + 2) / 8) * 8 - 2
+
+
+def _number(value: float) -> float | None:
+    """JSON has no NaN and no infinity."""
+    return value if math.isfinite(value) else None

@@ -1,0 +1,60 @@
+"""Levels, agents and runs small enough for tests."""
+
+from pathlib import Path
+
+import torch
+
+from relational_transformer.sokoban import AgentSettings, Levels, Recipe, SokobanConfig
+from relational_transformer.sokoban.trainer import SokobanTrainer
+from relational_transformer.training import RunFolder
+
+CORRIDOR = """; 0
+######
+#@ $.#
+######
+"""
+ROOMS = """; 0
+#######
+# .   #
+# $ # #
+# @ $.#
+#######
+
+; 1
+#######
+#  .  #
+# $ $.#
+#@    #
+#######
+"""
+SETTINGS = AgentSettings(
+    size=16, num_layers=2, num_heads=2, memo_size=12, decision_size=24, edge_size=6, edge_hidden_sizes=(5, 3)
+)
+
+
+def rows_of(levels: Levels, number: int) -> list[str]:
+    """A level as rows of text."""
+    return levels[number].as_text().splitlines()[1:11]
+
+
+def write_levels(folder: Path, text: str = ROOMS) -> str:
+    """A Boxoban folder with the same levels to train and to test on."""
+    for split in ("train", "test"):
+        (folder / split).mkdir(parents=True)
+        (folder / split / "000.txt").write_text(text)
+    return str(folder)
+
+
+def small_config(levels: str, *, model: str = "rt", recipe: Recipe | None = None, **rest) -> SokobanConfig:
+    recipe = recipe or Recipe(num_games=3, window=4, learning_rate=1e-3, steps=480, report_interval=120)
+    options = {"settings": SETTINGS, "compile": "off", "precision": "fp32", **rest}
+    return SokobanConfig(model, recipe, levels=levels, **options)  # pyright: ignore[reportArgumentType]
+
+
+def run_to_the_end(config: SokobanConfig, path: Path) -> tuple[SokobanTrainer, dict]:
+    folder = RunFolder(path)
+    with folder.opened(config.as_dict()):
+        trainer = SokobanTrainer(config, folder, torch.device("cpu"))
+        for _ in trainer.run():
+            pass
+        return trainer, trainer.finish()

@@ -5,6 +5,7 @@ from .concat_linear import ConcatLinear
 from .edge_update import EdgeUpdate, edge_update
 from .layer import LayerOutput, RelationalTransformerLayer
 from .pretrained import Pretrained
+from .recording import record_attention
 from .transformer import RelationalTransformer, RelationalTransformerOutput
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "RelationalTransformerOutput",
     "causal_mask",
     "edge_update",
+    "record_attention",
     "relational_attention",
 ]

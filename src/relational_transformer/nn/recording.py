@@ -1,0 +1,50 @@
+"""Attention weights of a model that already runs, without changing it."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+
+from .attention import AttentionOutput, RelationalAttention
+
+
+@contextmanager
+def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
+    r"""Keep the weights of every relational attention inside `model`, for as long as the context is open.
+
+    $$a_{ij} = \text{softmax}_j\left(\frac{q_{ij} \cdot k_{ij}}{\sqrt{D}}\right)$$
+
+    What is yielded fills as the model runs: the name of each `RelationalAttention` in the model, and its weights call
+    by call, [..., H, Nq, Nk], detached. A recurrent model calls its layers once a step. While it is recorded a model
+    runs eagerly and without fused kernels; sparse layers of PyG have `return_attention_weights` instead.
+
+    >>> from relational_transformer import RelationalTransformer
+    >>> model = RelationalTransformer(
+    ...     7, 4, node_size=32, edge_size=16, num_heads=4, head_size=8, node_hidden_size=64, num_layers=2
+    ... )
+    >>> with record_attention(model) as recorded:
+    ...     output = model(torch.randn(10, 7), torch.randn(10, 10, 4))
+    >>> list(recorded)
+    ['layers.0.attention', 'layers.1.attention']
+    >>> recorded["layers.1.attention"][0].shape
+    torch.Size([4, 10, 10])
+    """
+    attentions = {name: module for name, module in model.named_modules() if isinstance(module, RelationalAttention)}
+    if not attentions:
+        raise ValueError(f"no relational attention is inside this {type(model).__name__}")
+    recorded: dict[str, list[Tensor]] = {name: [] for name in attentions}
+
+    def ask(_: nn.Module, arguments: tuple, options: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+        return arguments, {**options, "need_weights": True}
+
+    with ExitStack() as hooks:
+        for name, attention in attentions.items():
+
+            def keep(_: nn.Module, __: tuple, output: AttentionOutput, name: str = name) -> None:
+                assert output.weights is not None
+                recorded[name].append(output.weights.detach())
+
+            hooks.callback(attention.register_forward_pre_hook(ask, with_kwargs=True).remove)
+            hooks.callback(attention.register_forward_hook(keep).remove)
+        yield recorded

@@ -1,0 +1,22 @@
+"""The experiments of the paper as lists of runs, and the engines that carry them out: this machine or a Ray cluster."""
+
+from .cells import Cell, Part, cells_of
+from .experiments import EXPERIMENTS, Experiment, find_experiment
+from .planning import plan
+from .run import Run, execute
+from .sweep import Event, Outcome, sweep
+
+__all__ = [
+    "EXPERIMENTS",
+    "Cell",
+    "Event",
+    "Experiment",
+    "Outcome",
+    "Part",
+    "Run",
+    "cells_of",
+    "execute",
+    "find_experiment",
+    "plan",
+    "sweep",
+]

@@ -1,0 +1,8 @@
+"""What carries out runs: processes on this machine, or a Ray cluster."""
+
+from .engine import Ended, Engine
+from .local import LocalEngine
+from .options import EngineOptions, open_engine
+from .ray_cluster import RayEngine
+
+__all__ = ["Ended", "Engine", "EngineOptions", "LocalEngine", "RayEngine", "open_engine"]

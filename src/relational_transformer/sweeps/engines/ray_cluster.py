@@ -1,0 +1,112 @@
+"""A Ray cluster as an engine: one run a GPU, or a CPU, on whatever machines there are.
+
+Ray places the runs and notices lost machines. What a run has done is on storage that all machines share, so a lost one
+goes on elsewhere from its last checkpoint. Ray's own retries are off: who failed, and how often, is for the sweep to
+judge.
+"""
+
+import logging
+import os
+from typing import Any
+
+from ..progress import is_done
+from ..run import Run, execute
+from .engine import Ended
+
+SECONDS_TO_SAVE = 60.0
+"""How long a stopped sweep waits for its runs to save themselves."""
+
+
+class RayEngine:
+    """Runs on the cluster at `address` ("auto" finds one that this machine belongs to).
+
+    A run takes `gpus` GPUs where the cluster has any (or `device` is cuda), and `cpus` cores.
+    """
+
+    def __init__(
+        self, address: str, device: str = "auto", cpus: int = 1, gpus: float = 1.0, checkpoint_seconds: float = 60.0
+    ) -> None:
+        self._ray = _connect(address)
+        self.checkpoint_seconds = checkpoint_seconds
+        has_gpus = self._ray.cluster_resources().get("GPU", 0) > 0
+        self.device = ("cuda" if has_gpus else "cpu") if device == "auto" else device
+        self._need: dict[str, float] = {"CPU": cpus, **({"GPU": gpus} if self.device.startswith("cuda") else {})}
+        if self.slots < 1:
+            self._ray.shutdown()
+            need = " and ".join(f"{amount:g} {name}" for name, amount in self._need.items())
+            raise ValueError(f"no machine of the cluster at {address} has the {need} that a run takes")
+        self._task = self._ray.remote(num_cpus=cpus, num_gpus=self._need.get("GPU", 0), max_retries=0)(_execute)
+        self._runs: dict[Any, Run] = {}
+
+    @property
+    def slots(self) -> int:
+        """Runs that fit on the machines that are there now."""
+        machines = [machine["Resources"] for machine in self._ray.nodes() if machine["Alive"]]
+        return sum(
+            min(int(machine.get(name, 0) / amount) for name, amount in self._need.items()) for machine in machines
+        )
+
+    def submit(self, run: Run) -> None:
+        content = {**run.as_dict(), "folder": str(run.folder.absolute())}
+        self._runs[self._task.remote(content, self.device, self.checkpoint_seconds)] = run
+
+    def wait(self, seconds: float) -> list[Ended]:
+        if not self._runs:
+            return []
+        ready, _ = self._ray.wait(list(self._runs), num_returns=1, timeout=seconds)
+        return [self._judge(reference, self._runs.pop(reference)) for reference in ready]
+
+    def stop(self) -> None:
+        running = list(self._runs)
+        for reference in running:
+            self._ray.cancel(reference)  # as Ctrl-C would: the run saves itself
+        if running:
+            self._ray.wait(running, num_returns=len(running), timeout=SECONDS_TO_SAVE)
+        self._runs.clear()
+        self.close()
+
+    def close(self) -> None:
+        self._ray.shutdown()
+
+    def _judge(self, reference: Any, run: Run) -> Ended:
+        from ray import exceptions
+
+        try:
+            machine = self._ray.get(reference)
+        except (exceptions.NodeDiedError, exceptions.ObjectLostError) as error:
+            return Ended(run, error=_first_line(error), lost=True)
+        except exceptions.RayTaskError as error:
+            return Ended(run, error=f"{type(error.cause).__name__}: {_first_line(error.cause)}")
+        except exceptions.RayError as error:
+            return Ended(run, error=_first_line(error))
+        if not is_done(run.folder):
+            return Ended(
+                run,
+                error=f"{machine} wrote the result where this machine does not see it: --out must be on shared storage",
+            )
+        return Ended(run)
+
+
+def _execute(content: dict[str, Any], device: str, checkpoint_seconds: float) -> str:
+    """What a worker of the cluster does; returns the name of its machine. The result is in the folder."""
+    from relational_transformer.training.devices import find_device
+
+    execute(Run.from_dict(content), find_device(device), checkpoint_seconds)
+    return os.uname().nodename
+
+
+def _connect(address: str) -> Any:
+    try:
+        import ray
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError("a cluster needs Ray: pip install 'relational-transformer[cluster]'") from None
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise ValueError(f"there is no Ray cluster at {address!r}: {_first_line(error)}") from None
+    return ray
+
+
+def _first_line(error: BaseException | None) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

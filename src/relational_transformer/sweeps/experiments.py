@@ -1,0 +1,74 @@
+"""The experiments of the paper as data: which models, on which tasks, under which protocol."""
+
+from dataclasses import dataclass
+
+from relational_transformer.clrs.classes import ALGORITHMS, CORE_TASKS
+from relational_transformer.processors.settings import TUNED, UNTUNED
+
+PAPER_SEEDS = 20
+"""Of every experiment of the paper that says how many."""
+
+_UNTUNED = tuple(f"untuned_{model}" for model in UNTUNED)
+_TASKS_WITH_GLOBALS = (
+    "binary_search",
+    "find_maximum_subarray_kadane",
+    "graham_scan",
+    "heapsort",
+    "kmp_matcher",
+    "mst_kruskal",
+    "task_scheduling",
+)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One table or figure: every model on every task, at every size of the training set."""
+
+    title: str
+    models: tuple[str, ...]
+    tasks: tuple[str, ...] = CORE_TASKS
+    train_sizes: tuple[int, ...] = (10_000,)
+    """Examples of the training set (CLRS-30 alone)."""
+    examples: int | None = None
+    """Examples that each seed trains on; None is what the paper's protocol says."""
+    seeds: int = PAPER_SEEDS
+
+
+def _ablation(title: str, model: str, tasks: tuple[str, ...] = CORE_TASKS) -> Experiment:
+    return Experiment(title, ("rt", model), tasks)
+
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "main": Experiment("Test scores of all tuned models on all tasks", tuple(TUNED), ALGORITHMS),
+    "classes": Experiment("The same, averaged over the eight classes of algorithms", tuple(TUNED), ALGORITHMS),
+    "transformer": _ablation("RT against a standard transformer", "transformer"),
+    "single_layer": _ablation("RT with one layer", "rt_single_layer"),
+    "pointers": _ablation("Node pointers decoded from nodes and edges, as CLRS-30 does", "rt_node_pointers"),
+    "core_node": _ablation("RT with a core node for the global vector", "rt_core", _TASKS_WITH_GLOBALS),
+    "edge_updates": _ablation("RT without edge updates", "rt_no_edge_updates"),
+    "train_size": Experiment(
+        "Untuned baselines, trained on 1,000 and on 10,000 examples", _UNTUNED, train_sizes=(1_000, 10_000)
+    ),
+    "untuned": Experiment("Baselines before and after tuning", (*_UNTUNED, *UNTUNED)),
+    "published_baselines": Experiment(
+        "The published baselines of CLRS-30 again",
+        ("untuned_deep_sets", "untuned_mpnn", "untuned_pgn", "untuned_pgn_masked"),
+        train_sizes=(1_000,),
+    ),
+    "parameters": Experiment("Numbers of trainable parameters", (*TUNED, *_UNTUNED), tasks=("bellman_ford",), seeds=0),
+    "speed": Experiment(
+        "Speed of training on Bellman-Ford", (*TUNED, *_UNTUNED), tasks=("bellman_ford",), examples=16_000
+    ),
+}
+"""By name, in the order of the paper. PGN-c of the tables is the better of `pgn` and `pgn_masked` on each task, and
+needs no runs of its own."""
+
+ALIASES: dict[str, tuple[str, ...]] = {"core": CORE_TASKS, "pgn_combined": ("pgn", "pgn_masked")}
+"""Names that stand for several tasks or models."""
+
+
+def find_experiment(name: str) -> Experiment:
+    """An experiment by its name."""
+    if name not in EXPERIMENTS:
+        raise ValueError(f"no experiment is called {name!r}; there are {', '.join(EXPERIMENTS)}")
+    return EXPERIMENTS[name]

@@ -1,0 +1,80 @@
+"""From the cells of a table to runs in folders: what is there already is found again, by its content.
+
+A run's folder is ROOT/TASK/MODEL/DIGEST/SEEDS, where the digest is of everything in its configuration but the seeds. So
+two experiments that want the same thing share its folder, whoever asked first, and no seed is trained twice.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from .cells import Cell
+from .kinds import Config
+from .progress import is_begun, is_done
+from .run import Run, name_seeds
+
+
+def plan(root: Path, cells: Iterable[Cell], seeds_together: int) -> list[Run]:
+    """The runs that give all seeds of all cells: those that are done, those to go on with, and new ones.
+
+    A fleet that was begun goes on as it is. Seeds that nobody has begun are trained `seeds_together` at a time.
+    """
+    if seeds_together < 1:
+        raise ValueError(f"at least 1 seed must be trained at a time, got {seeds_together}")
+    runs: dict[Path, Run] = {}
+    for cell in cells:
+        runs |= {run.folder: run for run in _runs_of(root, cell, seeds_together)}
+    return list(runs.values())
+
+
+def _runs_of(root: Path, cell: Cell, seeds_together: int) -> list[Run]:
+    group = group_folder(root, cell.config)
+    missing = set(cell.config.seeds)
+    runs = []
+    for run in sorted(_known_runs(group, cell), key=lambda run: not is_done(run.folder)):
+        if missing & set(run.config.seeds):
+            runs.append(run)
+            missing -= set(run.config.seeds)
+    for seeds in _fleets(sorted(missing), seeds_together):
+        config = _with_seeds(cell.config, seeds)
+        runs.append(Run(cell.kind, config, group / name_seeds(seeds).replace(" ", "-")))
+    return sorted(runs, key=lambda run: run.config.seeds)
+
+
+def group_folder(root: Path, config: Config) -> Path:
+    """The folder of all runs that differ from `config` in nothing but their seeds."""
+    content = {key: value for key, value in config.as_dict().items() if key != "seeds"}
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
+    return root / config.task / config.model / digest
+
+
+def _known_runs(group: Path, cell: Cell) -> list[Run]:
+    """Runs that have left something to go on from; a folder with a configuration alone has not."""
+    runs = []
+    for path in sorted(group.glob("seed*/config.json")):
+        if is_done(path.parent) or is_begun(path.parent):
+            seeds = tuple(json.loads(path.read_text())["seeds"])
+            runs.append(Run(cell.kind, _with_seeds(cell.config, seeds), path.parent))
+    return runs
+
+
+def _fleets(seeds: list[int], size: int) -> list[tuple[int, ...]]:
+    """Consecutive seeds, at most `size` together.
+
+    >>> _fleets([0, 1, 2, 5, 6], 2)
+    [(0, 1), (2,), (5, 6)]
+    """
+    fleets: list[tuple[int, ...]] = []
+    for seed in seeds:
+        if fleets and fleets[-1][-1] == seed - 1 and len(fleets[-1]) < size:
+            fleets[-1] = (*fleets[-1], seed)
+        else:
+            fleets.append((seed,))
+    return fleets
+
+
+def _with_seeds(config: Any, seeds: tuple[int, ...]) -> Config:
+    return replace(config, seeds=seeds)

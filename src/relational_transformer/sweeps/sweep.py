@@ -1,0 +1,102 @@
+"""A sweep: runs carried out by an engine until each has its result or has failed too often."""
+
+import signal
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Literal
+
+from .engines.engine import Ended, Engine
+from .progress import is_done
+from .run import Run
+
+ATTEMPTS = 3
+"""A run that has failed so often is given up, and the rest goes on."""
+LOSSES = 20
+"""A run that so many machines were lost under is given up too: it may be what brings them down."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to a run."""
+
+    run: Run
+    what: Literal["done", "failed", "lost", "given up"]
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a sweep ended with: runs that have their results, and those that were given up, each with its errors."""
+
+    done: tuple[Run, ...]
+    given_up: dict[Run, tuple[str, ...]]
+
+
+def sweep(
+    runs: Sequence[Run],
+    engine: Engine,
+    *,
+    report: Callable[[Event], None] = lambda event: None,
+    tick: Callable[[], None] = lambda: None,
+    tick_seconds: float = 1.0,
+) -> Outcome:
+    """Carry out the runs that have no result yet. `tick` is called about every `tick_seconds` while that lasts.
+
+    Stopped by SIGINT or SIGTERM, it lets the runs save themselves; the same sweep then goes on from there.
+    """
+    failures: dict[Path, list[str]] = defaultdict(list)
+    losses: dict[Path, int] = defaultdict(int)
+    given_up: dict[Run, tuple[str, ...]] = {}
+    open_runs = {run.folder: run for run in runs if not is_done(run.folder)}
+
+    def judge(ended: Ended) -> None:
+        run = open_runs[ended.run.folder]
+        if ended.error is None:
+            del open_runs[run.folder]
+            report(Event(run, "done"))
+            return
+        losses[run.folder] += ended.lost
+        if not ended.lost:
+            failures[run.folder].append(ended.error)
+        if len(failures[run.folder]) < ATTEMPTS and losses[run.folder] < LOSSES:
+            report(Event(run, "lost" if ended.lost else "failed", ended.error))
+            engine.submit(run)
+            return
+        del open_runs[run.folder]
+        given_up[run] = tuple(failures[run.folder]) or (ended.error,)
+        report(Event(run, "given up", ended.error))
+
+    with _sigterm_as_interrupt():
+        try:
+            for run in open_runs.values():
+                engine.submit(run)
+            while open_runs:
+                for ended in engine.wait(tick_seconds):
+                    judge(ended)
+                tick()
+        except BaseException:
+            engine.stop()
+            raise
+    return Outcome(tuple(run for run in runs if run not in given_up), given_up)
+
+
+@contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """SIGTERM raises KeyboardInterrupt, as SIGINT does, so that both are handled in one place."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt("stopped; what was done is saved, and the same command goes on from there")
+
+    try:
+        before = signal.signal(signal.SIGTERM, interrupt)
+    except ValueError:  # not the main thread: signals are somebody else's
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

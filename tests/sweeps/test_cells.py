@@ -1,0 +1,57 @@
+"""The part of an experiment that was asked for."""
+
+import pytest
+
+from relational_transformer.sweeps import Part, cells_of, find_experiment
+from relational_transformer.training import PROTOCOLS
+
+
+def configs(name: str, **part):
+    return [cell.config for cell in cells_of(find_experiment(name), Part(**part))]
+
+
+def test_the_whole_main_table_has_a_cell_for_every_model_and_task():
+    cells = configs("main")
+    assert len(cells) == len({(config.task, config.model) for config in cells}) == 210
+    assert all(config.protocol == PROTOCOLS["paper"] and config.seeds == tuple(range(20)) for config in cells)
+
+
+def test_the_two_sizes_of_the_training_set_are_two_cells():
+    cells = configs("train_size", tasks=("bellman_ford",), models=("untuned_mpnn",))
+    assert [config.protocol.train_examples for config in cells] == [1_000, 10_000]
+
+
+def test_a_part_has_the_named_tasks_and_models_its_seeds_and_its_examples():
+    (config,) = configs("main", tasks=("dfs",), models=("gat",), seeds=3, examples=640, precision="bf16")
+    assert (config.task, config.model, config.seeds, config.precision) == ("dfs", "gat", (0, 1, 2), "bf16")
+    assert config.protocol.examples == 640
+
+
+def test_names_may_stand_for_several():
+    cells = configs("main", tasks=("core", "bfs"), models=("pgn_combined",))
+    assert len(cells) == 18
+    assert {config.model for config in cells} == {"pgn", "pgn_masked"}
+
+
+def test_experiments_that_want_the_same_thing_want_it_alike():
+    main = configs("main", tasks=("core",), models=("rt",))
+    ablation = configs("edge_updates", models=("rt",))
+    assert main == [config for task in (c.task for c in main) for config in ablation if config.task == task]
+
+
+def test_counting_parameters_needs_no_run():
+    assert configs("parameters") == []
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ({"tasks": ("bogosort",)}, "has no task 'bogosort'; it has activity_selector, bellman_ford"),
+        ({"models": ("mpnn",)}, "has no model 'mpnn'; it has rt, transformer"),
+        ({"seeds": 0}, "seeds must be at least 1, got 0"),
+        ({"examples": 0}, "examples must be at least 1, got 0"),
+    ],
+)
+def test_what_an_experiment_has_not_is_one_clear_sentence(part: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        configs("transformer", **part)

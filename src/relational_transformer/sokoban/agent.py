@@ -59,7 +59,8 @@ class Agent(nn.Module):
     vector c is used:
 
     .. math::
-        \text{memo}' = \tanh(W_m c) \qquad h = \text{ReLU}(W_h c) \qquad \text{policy} = W_p h \qquad \text{value} = w_v h
+        \text{memo}' = \tanh(W_m c) \qquad
+        h = \text{ReLU}(W_h c) \qquad \text{policy} = \text{softmax}(W_p h) \qquad \text{value} = w_v \cdot h
 
     **Edges are latent**: the relational layers start from zero vectors, the same for every pair of nodes, and the agent
     is given nothing that belongs to a pair.
@@ -127,12 +128,8 @@ class Agent(nn.Module):
         core = nodes[..., 0, :]
         hidden = F.relu(self.hidden(core))
         precise = torch.promote_types(core.dtype, torch.float32)
-        logits, value, memo = (
-            self.policy(hidden).to(precise),
-            self.value(hidden).to(precise),
-            self.memo(core).to(precise),
-        )
-        return Decision(logits, value.squeeze(-1), torch.tanh(memo))
+        value, memo = self.value(hidden).squeeze(-1), self.memo(core)
+        return Decision(self.policy(hidden).to(precise), value.to(precise), torch.tanh(memo.to(precise)))
 
 
 def _relational_layer(settings: AgentSettings, is_last: bool) -> RelationalTransformerLayer:

@@ -29,12 +29,9 @@ class FleetAgent:
     def __init__(self, agent: Agent, fleet: Fleet, compiled: bool) -> None:
         self.fleet = fleet
         self.recompute = False
-        embedding = {name: shape for name, shape in fleet.shapes.items() if "_embedding." in name}
-        deciding = {
-            name: shape
-            for name, shape in fleet.shapes.items()
-            if name not in embedding and not name.startswith("layers.")
-        }
+        others = {name: shape for name, shape in fleet.shapes.items() if not name.startswith("layers.")}
+        embedding = {name: shape for name, shape in others.items() if "_embedding." in name}
+        deciding = {name: shape for name, shape in others.items() if name not in embedding}
         self._names = [list(embedding)]
         self._embed = self._function(agent, "embed", embedding)
         functions: dict[tuple[torch.Size, ...], Function] = {}

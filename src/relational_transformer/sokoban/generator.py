@@ -24,8 +24,8 @@ def generate_with_solutions(count: int, seed: int, num_boxes: int = NUM_BOXES) -
     """Levels and a solution of each, actions [count, 120] (not the shortest; what follows the last push is `wait`).
 
     A random walk digs a room; boxes are put on random targets; then the agent walks and pulls at random, backwards in
-    time. Pulls played forwards are pushes, so that the walk, reversed, solves the level. Kept are levels in which no box
-    and no agent starts on a target.
+    time. Pulls played forwards are pushes, so that the walk, reversed, solves the level. A level begins where no box
+    and no agent is on a target.
     """
     if count < 1 or not 1 <= num_boxes <= 8:
         raise ValueError(f"levels and boxes must be at least 1, boxes at most 8, got {count} and {num_boxes}")

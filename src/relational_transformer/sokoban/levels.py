@@ -1,6 +1,6 @@
 """Levels: read from text in Boxoban's format, written back to it, and held as tensors."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -87,9 +87,10 @@ def parse_levels(text: str, source: str = "the text") -> Levels:
             rows.append(line)
     if not found:
         raise ValueError(f"{source} has no levels in it")
-    parsed = [_parse_one(rows, f"level {number} of {source}") for number, rows in enumerate(found)]
-    walls, targets, boxes = (torch.stack([level[layer] for level in parsed]) for layer in range(3))
-    return Levels(walls, targets, boxes, torch.tensor([level[3] for level in parsed]))
+    letters = "".join(_check(rows, f"level {number} of {source}") for number, rows in enumerate(found))
+    cells = torch.frombuffer(bytearray(letters, "ascii"), dtype=torch.uint8).view(-1, CELLS)
+    agent = (cells == ord(AGENT)).int().argmax(1)
+    return Levels(cells == ord(WALL), cells == ord(TARGET), cells == ord(BOX), agent)
 
 
 def load_levels(folder: Path | str, split: str) -> Levels:
@@ -113,11 +114,11 @@ def join_levels(parts: Iterable[Levels]) -> Levels:
     return Levels(*(torch.cat([getattr(part, field) for part in parts]) for field in fields))
 
 
-def _parse_one(rows: list[str], name: str) -> tuple[Tensor, Tensor, Tensor, int]:
+def _check(rows: list[str], name: str) -> str:
+    """The hundred letters of a level that is one."""
     if len(rows) > SIDE or max(map(len, rows)) > SIDE:
         raise ValueError(f"{name} is larger than {SIDE} x {SIDE}")
-    padded = [row.ljust(SIDE, WALL) for row in rows] + [WALL * SIDE] * (SIDE - len(rows))
-    letters = "".join(padded)
+    letters = "".join(row.ljust(SIDE, WALL) for row in rows).ljust(CELLS, WALL)
     strange = sorted(set(letters) - {WALL, FLOOR, TARGET, BOX, AGENT})
     if strange:
         raise ValueError(f"{name} has the character {strange[0]!r}; it may have '#', '.', '$', '@' and spaces")
@@ -127,11 +128,7 @@ def _parse_one(rows: list[str], name: str) -> tuple[Tensor, Tensor, Tensor, int]
         raise ValueError(
             f"{name} must have as many boxes '$' as targets '.', got {letters.count(BOX)} and {letters.count(TARGET)}"
         )
-    if any(letters[cell] != WALL for cell in _border()):
+    border = letters[:SIDE] + letters[-SIDE:] + letters[::SIDE] + letters[SIDE - 1 :: SIDE]
+    if set(border) != {WALL}:
         raise ValueError(f"{name} must have walls all around")
-    layers = [torch.tensor([letter == kind for letter in letters]) for kind in (WALL, TARGET, BOX)]
-    return layers[0], layers[1], layers[2], letters.index(AGENT)
-
-
-def _border() -> Iterator[int]:
-    return (cell for cell in range(CELLS) if cell // SIDE in (0, SIDE - 1) or cell % SIDE in (0, SIDE - 1))
+    return letters

@@ -153,19 +153,17 @@ class SokobanTrainer:
         self.folder.write_metrics(self.metrics())
 
     def metrics(self) -> list[dict[str, Any]]:
-        """One row a part: steps so far, and of every seed the loss and reward of a step, and the share of the games that
-        ended in this part that were solved ("validation": the best decides what is tested)."""
+        """One row a part: steps so far, and of every seed the loss of an update, the share of the games ending in this
+        part that were solved ("validation": the best decides what is tested), their number, the reward of a step."""
         recipe = self.config.recipe
         ends = [min((part + 1) * recipe.updates_of_part, self.total_updates) for part in range(self.total_parts)]
         return [
             {
                 "examples": end * recipe.steps_of_update,
                 "loss": [_number(value) for value in loss],
-                "validation": [
-                    _number(won / games) if games else None for won, games in zip(solved, finished, strict=True)
-                ],
-                "reward": [_number(value) for value in reward],
+                "validation": [won / games if games else None for won, games in zip(solved, finished, strict=True)],
                 "games": [int(games) for games in finished],
+                "reward": reward,
             }
             for end, (loss, solved, finished, reward) in zip(ends, self.rows.tolist(), strict=True)
             if end <= self.updates

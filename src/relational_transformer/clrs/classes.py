@@ -8,7 +8,11 @@ from enum import StrEnum
 
 
 class AlgorithmClass(StrEnum):
-    """The eight classes of algorithms, in the order of the paper's columns."""
+    """The eight classes of algorithms, in the order of the paper's columns.
+
+    >>> CLASS_OF["bellman_ford"] is AlgorithmClass.GRAPHS
+    True
+    """
 
     DIVIDE_AND_CONQUER = "divide and conquer"
     DYNAMIC_PROGRAMMING = "dynamic programming"

@@ -74,6 +74,12 @@ def canonical(
         num_samples: another number of examples of the same seed; 1,000 for dm-clrs' own training set.
         version: features of dm-clrs "1.0", as in the paper, or "2.0"; the examples are the same.
         cache: folder to keep files in; by default $RT_CACHE, or else ~/.cache/relational_transformer.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     validation = canonical("bfs", "val", cache=folder)
+    >>> len(validation), validation.num_nodes
+    (32, 16)
     """
     path = canonical_path(name, split, num_samples=num_samples, version=version, cache=cache)
     wanted = canonical_split(name, split, num_samples)

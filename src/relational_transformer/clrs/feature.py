@@ -11,7 +11,11 @@ nodes of a string-matching example, where 1.0 counts the characters of the hayst
 
 
 class Stage(StrEnum):
-    """When a feature is known: before, after, or at every step of the algorithm."""
+    """When a feature is known: before, after, or at every step of the algorithm.
+
+    >>> list(Stage)
+    [<Stage.INPUT: 'input'>, <Stage.OUTPUT: 'output'>, <Stage.HINT: 'hint'>]
+    """
 
     INPUT = "input"
     OUTPUT = "output"
@@ -19,7 +23,11 @@ class Stage(StrEnum):
 
 
 class Location(StrEnum):
-    """What a feature describes: every node [N], every edge [N, N], or the graph as a whole."""
+    """What a feature describes: every node [N], every edge [N, N], or the graph as a whole.
+
+    >>> Location("edge") is Location.EDGE
+    True
+    """
 
     NODE = "node"
     EDGE = "edge"
@@ -27,7 +35,11 @@ class Location(StrEnum):
 
 
 class Type(StrEnum):
-    """What values a feature takes. A `mask` may be -1 where it has no meaning; so may one entry of a `categorical`."""
+    """What values a feature takes. A `mask` may be -1 where it has no meaning; so may one entry of a `categorical`.
+
+    >>> Type("mask_one") is Type.MASK_ONE
+    True
+    """
 
     SCALAR = "scalar"
     CATEGORICAL = "categorical"
@@ -39,7 +51,12 @@ class Type(StrEnum):
 
 @dataclass(frozen=True)
 class FeatureSpec:
-    """Stage, location and type of one feature; `classes` is the size of a categorical's last axis, else None."""
+    """Stage, location and type of one feature; `classes` is the size of a categorical's last axis, else None.
+
+    >>> from relational_transformer.clrs import SPECS
+    >>> SPECS["bellman_ford"]["pi"] == FeatureSpec(Stage.OUTPUT, Location.NODE, Type.POINTER)
+    True
+    """
 
     stage: Stage
     location: Location

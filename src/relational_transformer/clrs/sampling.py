@@ -29,6 +29,10 @@ def sample(name: str, num_samples: int, length: int, seed: int, *, version: Feat
             always four, and for the string matchers it counts the long string alone (version "2.0": both strings).
         seed: 0 .. 2^32 - 1. The first examples of a seed are the same however many are drawn.
         version: features of dm-clrs "1.0", as in the paper, or "2.0".
+
+    >>> data = sample("bellman_ford", num_samples=2, length=6, seed=3)
+    >>> data.inputs["A"].shape, data.hints["pi_h"].shape, data.outputs["pi"].tolist()
+    ((2, 6, 6), (6, 2, 6), [[4, 1, 5, 3, 4, 0], [1, 5, 4, 0, 3, 5]])
     """
     check_name(name)
     num_samples = check_count(num_samples)

@@ -353,7 +353,11 @@ _QUICKSELECT_2_0: Spec = MappingProxyType({**SPECS["quickselect"], "pivot": _PIV
 
 
 def spec_of(name: str, version: FeatureVersion = "1.0") -> Spec:
-    """Features of an algorithm in the version asked for; the two versions differ in quickselect's `pivot` alone."""
+    """Features of an algorithm in the version asked for; the two versions differ in quickselect's `pivot` alone.
+
+    >>> list(spec_of("bfs"))
+    ['pos', 's', 'A', 'adj', 'pi', 'reach_h', 'pi_h']
+    """
     if name == "quickselect" and version == "2.0":
         return _QUICKSELECT_2_0
     return SPECS[name]

@@ -40,6 +40,10 @@ def stream(
             started afresh, so a script that wants them needs `if __name__ == "__main__":` around what it does.
         first_batch: number of the batch to begin with.
         version: features of dm-clrs "1.0", as in the paper, or "2.0".
+
+    >>> batches = stream("bfs", batch_size=3, length=8, seed=0)
+    >>> next(batches).inputs["A"].shape, next(batches).inputs["A"].shape
+    ((3, 8, 8), (3, 8, 8))
     """
     check_name(name)
     batch_size = check_count(batch_size, "batch_size")

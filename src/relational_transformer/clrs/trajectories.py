@@ -19,6 +19,11 @@ class Trajectories:
         hints[name][:lengths[b], b] is example b's.
 
     Scalars are float32; masks, mask_ones and categoricals int8 (0, 1, and -1 for "no meaning here"); pointers int16.
+
+    >>> from relational_transformer.clrs import sample
+    >>> data = sample("minimum", num_samples=3, length=5, seed=0)
+    >>> len(data), data.num_nodes, data.num_steps, list(data.inputs), data.outputs["min"].shape
+    (3, 5, 5, ['pos', 'key'], (3, 5))
     """
 
     inputs: Arrays

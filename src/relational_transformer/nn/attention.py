@@ -12,7 +12,13 @@ from .initialization import reset_linear
 
 
 class AttentionOutput(NamedTuple):
-    """What attention returns: `messages` [..., Nq, H·D], and `weights` [..., H, Nq, Nk] where they were asked for."""
+    """What attention returns: `messages` [..., Nq, H·D], and `weights` [..., H, Nq, Nk] where they were asked for.
+
+    >>> attention = RelationalAttention(node_size=8, edge_size=4, num_heads=2, head_size=4)
+    >>> messages, weights = attention(torch.randn(5, 8), torch.randn(5, 5, 4), need_weights=True)
+    >>> torch.allclose(weights.sum(-1), torch.ones(2, 5))
+    True
+    """
 
     messages: Tensor
     weights: Tensor | None
@@ -40,21 +46,19 @@ def relational_attention(
 ) -> AttentionOutput:
     r"""Multi-head attention of nodes to nodes along edge vectors (Eq. 2 of the paper, its split form).
 
-    .. math::
-        q_{ij} = q_i + W_e^Q e_{ij} \qquad k_{ij} = k_j + W_e^K e_{ij} \qquad v_{ij} = v_j + W_e^V e_{ij}
+    $$q_{ij} = q_i + W_e^Q e_{ij} \qquad k_{ij} = k_j + W_e^K e_{ij} \qquad v_{ij} = v_j + W_e^V e_{ij}$$
 
-    .. math::
-        \text{message}_i = \sum_j \text{softmax}_j\!\left(\frac{q_{ij} \cdot k_{ij}}{\sqrt{D}}\right) v_{ij}
+    $$\text{message}_i = \sum_j \text{softmax}_j\!\left(\frac{q_{ij} \cdot k_{ij}}{\sqrt{D}}\right) v_{ij}$$
 
     for each of H heads of size D. Heads are contiguous blocks of channels. Values are never built per edge:
-    :math:`\sum_j a_{ij} W_e^V e_{ij} = W_e^V \sum_j a_{ij} e_{ij}` holds exactly.
+    $\sum_j a_{ij} W_e^V e_{ij} = W_e^V \sum_j a_{ij} e_{ij}$ holds exactly.
 
     Args:
-        query: :math:`W_n^Q n_i` with every bias already added, [..., Nq, H·D].
+        query: $W_n^Q n_i$ with every bias already added, [..., Nq, H·D].
         key: [..., Nk, H·D].
         value: [..., Nk, H·D].
-        edges: ``edges[..., i, j, :]`` is :math:`e_{ij}`, along which i attends to j, [..., Nq, Nk, edge_size].
-        edge_weight: :math:`W_e^Q, W_e^K, W_e^V` stacked, [3·H·D, edge_size].
+        edges: ``edges[..., i, j, :]`` is $e_{ij}$, along which i attends to j, [..., Nq, Nk, edge_size].
+        edge_weight: $W_e^Q, W_e^K, W_e^V$ stacked, [3·H·D, edge_size].
         num_heads: H.
         attention_mask: bool, True where i may attend to j, [..., Nq, Nk]. A row without any gives zeros.
         need_weights: also return the attention weights.
@@ -98,7 +102,7 @@ def relational_attention(
 
 
 class RelationalAttention(nn.Module):
-    r"""Relational attention with its projections: :math:`q_{ij} = W_n^Q n_i + W_e^Q e_{ij}`, k and v likewise.
+    r"""Relational attention with its projections: $q_{ij} = W_n^Q n_i + W_e^Q e_{ij}$, k and v likewise.
 
     `node_qkv` and `edge_qkv` hold the three projections of nodes and of edges, stacked in the order q, k, v. With
     `global_size` a vector of the whole graph is projected as well and added to every q, k and v (the paper's `att`).

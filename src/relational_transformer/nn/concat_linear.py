@@ -9,7 +9,7 @@ from .initialization import reset_linear
 
 
 class ConcatLinear(nn.Linear):
-    r"""Linear on the concatenation of several tensors: :math:`W [x_1, x_2, \dots] + b = \sum_k W_k x_k + b`.
+    r"""Linear on the concatenation of several tensors: $W [x_1, x_2, \dots] + b = \sum_k W_k x_k + b$.
 
     The parts need only broadcast against each other, so that a vector of the whole graph joins every edge at the cost
     of one small product instead of one for each edge. Weight and bias are those of the plain Linear.

@@ -29,20 +29,26 @@ def edge_update(
 ) -> Tensor:
     r"""New edge vectors (Eq. 4-5 of the paper), the first Linear applied without building the concatenation.
 
-    .. math::
-        m_{ij} = \text{ReLU}(W_e e_{ij} + W_r e_{ji} + s_j + r_i) \qquad
-        u_{ij} = \text{LayerNorm}(W_5 m_{ij} + b_5 + e_{ij}) \qquad
-        e'_{ij} = \text{LayerNorm}(W_7 \text{ReLU}(W_6 u_{ij} + b_6) + b_7 + u_{ij})
+    $$m_{ij} = \text{ReLU}(W_e e_{ij} + W_r e_{ji} + s_j + r_i) \qquad
+    u_{ij} = \text{LayerNorm}(W_5 m_{ij} + b_5 + e_{ij}) \qquad
+    e'_{ij} = \text{LayerNorm}(W_7 \text{ReLU}(W_6 u_{ij} + b_6) + b_7 + u_{ij})$$
 
     Args:
         edges: [..., N, N, edge_size].
-        receivers: :math:`r_i`, what node i contributes to the hidden layer, [..., N, hidden].
-        senders: :math:`s_j`, likewise node j, with the hidden layer's bias, [..., N, hidden].
-        message_edge_weight: :math:`W_e` [hidden, edge_size].
-        message_reverse_weight: :math:`W_r` [hidden, edge_size].
+        receivers: $r_i$, what node i contributes to the hidden layer, [..., N, hidden].
+        senders: $s_j$, likewise node j, with the hidden layer's bias, [..., N, hidden].
+        message_edge_weight: $W_e$ [hidden, edge_size].
+        message_reverse_weight: $W_r$ [hidden, edge_size].
 
     The other arguments are the weights and biases of the Linears and LayerNorms in the order they act; `dropout` acts
     on each of the two updates before it is added.
+
+    >>> edges, receivers, senders = torch.randn(5, 5, 4), torch.randn(5, 16), torch.randn(5, 16)
+    >>> message = torch.randn(16, 4), torch.randn(16, 4), torch.randn(4, 16), torch.zeros(4)
+    >>> feed_forward = torch.randn(8, 4), torch.zeros(8), torch.randn(4, 8), torch.zeros(4)
+    >>> norm = torch.ones(4), torch.zeros(4)
+    >>> edge_update(edges, receivers, senders, *message, *norm, *feed_forward, *norm).shape
+    torch.Size([5, 5, 4])
     """
     parameters = (
         message_edge_weight,

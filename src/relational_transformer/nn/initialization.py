@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 @torch.no_grad()
 def truncated_normal_(weight: Tensor, fan_in: int) -> Tensor:
-    r"""Fill `weight` with :math:`\sigma z`, :math:`\sigma = 1/\sqrt{\text{fan\_in}}`, z a standard normal cut at ±2.
+    r"""Fill `weight` with $\sigma z$, $\sigma = 1/\sqrt{\text{fan\_in}}$, z a standard normal cut at ±2.
 
     The standard deviation is not corrected for the cut: this is the default of Haiku's linear layers.
 

@@ -13,7 +13,13 @@ from .pretrained import Pretrained
 
 
 class LayerOutput(NamedTuple):
-    """`nodes` [..., N, node_size] and `edges` [..., N, N, edge_size]."""
+    """What a layer returns: `nodes` [..., N, node_size] and `edges` [..., N, N, edge_size].
+
+    >>> layer = RelationalTransformerLayer(node_size=8, edge_size=4, num_heads=2, head_size=4, node_hidden_size=8)
+    >>> output = layer(torch.randn(5, 8), torch.randn(5, 5, 4))
+    >>> output.nodes.shape, output.edges.shape
+    (torch.Size([5, 8]), torch.Size([5, 5, 4]))
+    """
 
     nodes: Tensor
     edges: Tensor
@@ -24,11 +30,10 @@ class RelationalTransformerLayer(Pretrained):
 
     The nodes are updated as in a transformer (post-norm), with relational attention in place of attention:
 
-    .. math::
-        h_i = \text{LayerNorm}(W_1\,\text{attention}_i + n_i) \qquad
-        n'_i = \text{LayerNorm}(W_3\,\text{ReLU}(W_2 h_i) + h_i)
+    $$h_i = \text{LayerNorm}(W_1\,\text{attention}_i + n_i) \qquad
+    n'_i = \text{LayerNorm}(W_3\,\text{ReLU}(W_2 h_i) + h_i)$$
 
-    Then the edges, from the **updated** nodes (see `edge_update`): :math:`e'_{ij} = \phi(e_{ij}, e_{ji}, n'_i, n'_j)`.
+    Then the edges, from the **updated** nodes (see `edge_update`): $e'_{ij} = \phi(e_{ij}, e_{ji}, n'_i, n'_j)$.
 
     Args:
         node_size: channels of a node vector, d_n.

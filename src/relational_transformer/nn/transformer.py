@@ -15,7 +15,15 @@ GlobalMode = Literal["cat", "core", "att"]
 
 
 class RelationalTransformerOutput(NamedTuple):
-    """`nodes` [..., N, node_size], `edges` [..., N, N, edge_size], and with `core` `globals` [..., node_size]."""
+    """What the model returns: `nodes` [..., N, node_size], `edges` [..., N, N, edge_size], and, where the vector of the
+    whole graph is a core node, `globals` [..., node_size]; None otherwise.
+
+    >>> model = RelationalTransformer(
+    ...     7, 4, 2, node_size=8, edge_size=4, num_heads=2, head_size=4, node_hidden_size=8, global_mode="core"
+    ... )
+    >>> model(torch.randn(5, 7), torch.randn(5, 5, 4), torch.randn(2)).globals.shape
+    torch.Size([8])
+    """
 
     nodes: Tensor
     edges: Tensor

@@ -25,7 +25,11 @@ PROCESSORS: dict[str, type[Processor]] = {
 
 
 def build_processor(settings: Settings) -> Processor:
-    """The processor that `settings` name, with the sizes they give."""
+    """The processor that `settings` name, with the sizes they give.
+
+    >>> type(build_processor(TUNED["rt"])).__name__, build_processor(TUNED["rt"]).returns_edges
+    ('RelationalProcessor', True)
+    """
     if settings.processor not in PROCESSORS:
         raise ValueError(f"no processor is called {settings.processor!r}; there are {', '.join(PROCESSORS)}")
     return PROCESSORS[settings.processor].from_settings(settings)

@@ -18,9 +18,8 @@ NOT_ADJACENT = -1e9
 class GATLayer(nn.Module):
     r"""Graph attention with H heads and a skip connection.
 
-    .. math::
-        s_{ij} = \text{LeakyReLU}(a_1(z_i) + a_2(z_j) + a_e(e_{ij}) + a_g(g)) \qquad
-        z'_i = \text{LayerNorm}(\text{ReLU}(\textstyle\sum_{j \sim i} \text{softmax}_j(s_{ij})\, W z_j + W_s z_i))
+    $$s_{ij} = \text{LeakyReLU}(a_1(z_i) + a_2(z_j) + a_e(e_{ij}) + a_g(g)) \qquad
+    z'_i = \text{LayerNorm}(\text{ReLU}(\textstyle\sum_{j \sim i} \text{softmax}_j(s_{ij})\, W z_j + W_s z_i))$$
 
     Shapes: nodes z [..., N, node_size], edges e [..., N, N, size], globals g [..., size] -> [..., N, size].
     """

@@ -11,8 +11,7 @@ from .gat import GAT, FullGAT, attend
 class GATv2Layer(nn.Module):
     r"""Graph attention whose score is a small network of both nodes, the edge and the global vector.
 
-    .. math::
-        x_{ij} = W_1 z_j + W_2 z_i + W_e e_{ij} + W_g g \qquad s^h_{ij} = a^h \cdot \text{LeakyReLU}(x_{ij})^h + b^h
+    $$x_{ij} = W_1 z_j + W_2 z_i + W_e e_{ij} + W_g g \qquad s^h_{ij} = a^h \cdot \text{LeakyReLU}(x_{ij})^h + b^h$$
 
     then softmax over j, values, skip connection and normalisation as in `GATLayer`. Shapes as there.
     """

@@ -17,9 +17,8 @@ _NOT_ADJACENT = -1e6
 class MessagePassingLayer(nn.Module):
     r"""Messages between pairs of nodes, their maximum over senders, and a skip connection.
 
-    .. math::
-        m_{ac} = \text{MLP}(\text{ReLU}(W_1 z_c + W_2 z_a + W_3 e_{ac} + W_4 g)) \qquad
-        z'_c = \text{LayerNorm}(\text{ReLU}(W_5 z_c + W_6 \max_{a \sim c} m_{ac}))
+    $$m_{ac} = \text{MLP}(\text{ReLU}(W_1 z_c + W_2 z_a + W_3 e_{ac} + W_4 g)) \qquad
+    z'_c = \text{LayerNorm}(\text{ReLU}(W_5 z_c + W_6 \max_{a \sim c} m_{ac}))$$
 
     Edges given for nodes alone (e_cc, [..., N, size]) mean that every node hears only itself: N messages, not N².
 

@@ -11,6 +11,11 @@ class GraphState(NamedTuple):
     """Vectors of a batch of graphs: of their nodes, of their edges and of each graph as a whole.
 
     Shapes: nodes [..., N, size], edges [..., N, N, size], globals [..., size]. None where there are no such vectors.
+
+    >>> import torch
+    >>> state = GraphState(torch.zeros(5, 8), torch.zeros(5, 5, 8))
+    >>> state.edges.shape, state.globals
+    (torch.Size([5, 5, 8]), None)
     """
 
     nodes: Tensor
@@ -27,6 +32,23 @@ class Processor(nn.Module):
       step and decodes. Where it does not, the network hands it hidden states of None and decodes encoded features.
     - `uses_adjacency`: it reads `adjacency`; otherwise the network does not build one.
     - `masks_decoders`: the network may decode node pointers and edge masks only along the adjacency.
+
+    >>> class Mean(Processor):
+    ...     def __init__(self, size):
+    ...         super().__init__()
+    ...         self.linear = nn.Linear(2 * size, size)
+    ...
+    ...     @classmethod
+    ...     def from_settings(cls, settings):
+    ...         return cls(settings.hidden_size)
+    ...
+    ...     def forward(self, features, hidden, adjacency, node_mask=None):
+    ...         mean = hidden.nodes.mean(-2, keepdim=True).expand_as(features.nodes)
+    ...         return GraphState(self.linear(torch.cat([features.nodes, mean], dim=-1)))
+    >>> import torch
+    >>> features, hidden = GraphState(torch.randn(5, 8)), GraphState(torch.zeros(5, 8))
+    >>> Mean.from_settings(Settings(hidden_size=8))(features, hidden, None).nodes.shape
+    torch.Size([5, 8])
     """
 
     returns_edges: bool = False

@@ -6,7 +6,12 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Settings:
-    """One model of the CLRS-30 experiments (the paper's tables of hyperparameters)."""
+    """One model of the CLRS-30 experiments (the paper's tables of hyperparameters).
+
+    >>> small = replace(TUNED["rt"], hidden_size=48, num_heads=3)
+    >>> small.num_layers, small.hidden_size, small.learning_rate
+    (3, 48, 0.00025)
+    """
 
     processor: str = "rt"
     """A name in `PROCESSORS`."""

@@ -16,9 +16,8 @@ from .settings import Settings
 class TransformerLayer(nn.Module):
     r"""A transformer layer (Vaswani et al., 2017), post-norm, on a set of nodes.
 
-    .. math::
-        h_i = \text{LayerNorm}(W_1\,\text{attention}_i + n_i) \qquad
-        n'_i = \text{LayerNorm}(W_3\,\text{ReLU}(W_2 h_i) + h_i)
+    $$h_i = \text{LayerNorm}(W_1\,\text{attention}_i + n_i) \qquad
+    n'_i = \text{LayerNorm}(W_3\,\text{ReLU}(W_2 h_i) + h_i)$$
 
     Shapes: nodes [..., N, size] -> [..., N, size]; node_mask bool [..., N].
     """

@@ -23,13 +23,12 @@ AttentionWeights = tuple[Tensor, Tensor]
 class RelationalTransformerConv(Pretrained):
     r"""`RelationalTransformerLayer` on PyG's node and edge lists: updates nodes **and** edges.
 
-    An edge :math:`j \to i` of `edge_index` is :math:`e_{ij}`: node i attends to node j along it,
+    An edge $j \to i$ of `edge_index` is $e_{ij}$: node i attends to node j along it,
 
-    .. math::
-        n'_i = \phi_n\Big(n_i, \sum_j \text{softmax}_j\!\left(\frac{q_{ij} \cdot k_{ij}}{\sqrt{D}}\right) v_{ij}\Big)
-        \qquad e'_{ij} = \phi_e(e_{ij}, e_{ji}, n'_j, n'_i)
+    $$n'_i = \phi_n\Big(n_i, \sum_j \text{softmax}_j\!\left(\frac{q_{ij} \cdot k_{ij}}{\sqrt{D}}\right) v_{ij}\Big)
+    \qquad e'_{ij} = \phi_e(e_{ij}, e_{ji}, n'_j, n'_i)$$
 
-    with queries, keys and values of both the nodes and the edge, :math:`q_{ij} = W_n^Q n_i + W_e^Q e_{ij}` and so on
+    with queries, keys and values of both the nodes and the edge, $q_{ij} = W_n^Q n_i + W_e^Q e_{ij}$ and so on
     (Diao & Loynd, ICLR 2023).
 
     Two modes:
@@ -40,7 +39,7 @@ class RelationalTransformerConv(Pretrained):
       learned vector `no_edge`. Time and memory grow with the graphs times the square of the largest. Parallel edges are
       an error.
 
-    In both modes `no_edge` also stands for :math:`e_{ji}` where there is no edge back, so that the sparse mode is the
+    In both modes `no_edge` also stands for $e_{ji}$ where there is no edge back, so that the sparse mode is the
     dense layer with the adjacency as its attention mask, and on complete graphs both modes are one.
 
     Args:

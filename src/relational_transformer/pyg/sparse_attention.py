@@ -8,7 +8,14 @@ from torch.nn import functional as F
 
 
 class SparseAttentionOutput(NamedTuple):
-    """`messages` [N, H·D] of the nodes, `weights` [E, H] of the edges; a node's weights add up to one."""
+    """`messages` [N, H·D] of the nodes, `weights` [E, H] of the edges; a node's weights add up to one.
+
+    >>> nodes, edge_index = torch.randn(3, 8), torch.tensor([[0, 1, 2], [2, 2, 0]])  # two edges lead to node 2
+    >>> edges, weight = torch.randn(3, 4), torch.randn(24, 4)
+    >>> output = sparse_relational_attention(nodes, nodes, nodes, edge_index, edges, weight, num_heads=2)
+    >>> torch.allclose(output.weights[0] + output.weights[1], torch.ones(2))
+    True
+    """
 
     messages: Tensor
     weights: Tensor
@@ -26,12 +33,10 @@ def sparse_relational_attention(
 ) -> SparseAttentionOutput:
     r"""`relational_attention` in which node i attends along the edges that lead to it, and to nothing else.
 
-    .. math::
-        \text{message}_i =
-        \sum_{j \to i} \text{softmax}_{j \to i}\!\left(\frac{q_{ij} \cdot k_{ij}}{\sqrt{D}}\right) v_{ij}
+    $$\text{message}_i =
+    \sum_{j \to i} \text{softmax}_{j \to i}\!\left(\frac{q_{ij} \cdot k_{ij}}{\sqrt{D}}\right) v_{ij}$$
 
-    .. math::
-        q_{ij} = q_i + W_e^Q e_{ij} \quad k_{ij} = k_j + W_e^K e_{ij} \quad v_{ij} = v_j + W_e^V e_{ij}
+    $$q_{ij} = q_i + W_e^Q e_{ij} \quad k_{ij} = k_j + W_e^K e_{ij} \quad v_{ij} = v_j + W_e^V e_{ij}$$
 
     Parallel edges take part one by one. A node to which no edge leads receives zeros.
 
@@ -40,8 +45,8 @@ def sparse_relational_attention(
         key: [N, H·D].
         value: [N, H·D].
         edge_index: PyG's (source j, target i), [2, E].
-        edges: :math:`e_{ij}`, [E, edge_size].
-        edge_weight: :math:`W_e^Q, W_e^K, W_e^V` stacked, [3·H·D, edge_size].
+        edges: $e_{ij}$, [E, edge_size].
+        edge_weight: $W_e^Q, W_e^K, W_e^V$ stacked, [3·H·D, edge_size].
         num_heads: H.
 
     >>> nodes, edge_index = torch.randn(3, 8), torch.tensor([[0, 1, 1], [1, 0, 2]])

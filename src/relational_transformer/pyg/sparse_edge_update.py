@@ -8,9 +8,9 @@ from relational_transformer.nn import EdgeUpdate
 
 
 def sparse_edge_update(update: EdgeUpdate, edges: Tensor, nodes: Tensor, edge_index: Tensor, no_edge: Tensor) -> Tensor:
-    r"""What `update` makes of the edges of a list: :math:`e'_{ij} = \phi(e_{ij}, e_{ji}, n_j, n_i)`.
+    r"""What `update` makes of the edges of a list: $e'_{ij} = \phi(e_{ij}, e_{ji}, n_j, n_i)$.
 
-    Where there is no edge from i back to j, :math:`e_{ji}` is `no_edge`; where there are several, it is their mean.
+    Where there is no edge from i back to j, $e_{ji}$ is `no_edge`; where there are several, it is their mean.
 
     Shapes: edges [E, edge_size], nodes [N, node_size], edge_index [2, E] (source j, target i), no_edge [edge_size] ->
     [E, edge_size].

@@ -37,7 +37,7 @@ class EncoderLinear(NamedTuple):
 
 
 class ColumnEncoder(nn.Module):
-    r"""The sum of a Linear for each feature, :math:`\sum_f (W_f x_f + b_f)`, as one product.
+    r"""The sum of a Linear for each feature, $\sum_f (W_f x_f + b_f)$, as one product.
 
     Biases stay apart, as each is learnt on its own. Shapes: columns [..., K] -> [..., size].
     """

@@ -30,6 +30,11 @@ class FeatureGroup:
     | graph ... | [B, ...] | [B, ...] |
 
     Hints have their steps in front.
+
+    >>> from relational_transformer.clrs import SPECS
+    >>> (pointer,) = group_features(SPECS["bfs"], Stage.OUTPUT)
+    >>> pointer.key, pointer.names, pointer.logits_shape(num_nodes=16)
+    ('node_pointer', ('pi',), (16, 16, 1))
     """
 
     location: Location
@@ -104,7 +109,12 @@ _UNKNOWN = {(Location.EDGE, Type.MASK_ONE), (Location.GRAPH, Type.MASK_ONE), (Lo
 
 
 def pack(groups: Iterable[FeatureGroup], features: Mapping[str, Tensor]) -> Packed:
-    """Put features, each a tensor of its own, together by group; nothing is converted."""
+    """Put features, each a tensor of its own, together by group; nothing is converted.
+
+    >>> group = FeatureGroup(Location.NODE, Type.MASK, None, ("reached", "done"))
+    >>> pack([group], {"reached": torch.ones(2, 5), "done": torch.zeros(2, 5)})["node_mask"].shape
+    torch.Size([2, 5, 2])
+    """
     missing = [name for group in groups for name in group.names if name not in features]
     if missing:
         raise ValueError(f"features {', '.join(missing)} are missing; got {', '.join(features) or 'none'}")
@@ -112,7 +122,12 @@ def pack(groups: Iterable[FeatureGroup], features: Mapping[str, Tensor]) -> Pack
 
 
 def unpack(groups: Iterable[FeatureGroup], packed: Packed) -> dict[str, Tensor]:
-    """Take packed features or logits apart again, by name. A pointer's logits end in the nodes that it may point to."""
+    """Take packed features or logits apart again, by name. A pointer's logits end in the nodes that it may point to.
+
+    >>> group = FeatureGroup(Location.NODE, Type.POINTER, None, ("pi",))
+    >>> unpack([group], {"node_pointer": torch.zeros(2, 5, 5, 1)})["pi"].shape
+    torch.Size([2, 5, 5])
+    """
     return {
         name: tensor
         for group in groups
@@ -130,6 +145,17 @@ class Batch(NamedTuple):
         outputs: [B, ...].
         lengths: number of hints of each example, [B].
         node_mask: bool [B, N], True where a node is there; None where all graphs have N nodes.
+
+    >>> from relational_transformer.clrs import sample
+    >>> from relational_transformer.processors import Settings
+    >>> from relational_transformer.reasoning import build_network
+    >>> network = build_network("bfs", Settings(hidden_size=16, num_heads=2, num_layers=1))
+    >>> data = sample("bfs", num_samples=2, length=5, seed=0)
+    >>> stages = (data.inputs, data.hints, data.outputs)
+    >>> tensors = ({name: torch.from_numpy(array) for name, array in stage.items()} for stage in stages)
+    >>> batch = network.pack(*tensors, torch.from_numpy(data.lengths))
+    >>> {key: list(tensor.shape) for key, tensor in batch.inputs.items()}
+    {'node_scalar': [2, 5, 1], 'node_mask_one': [2, 5, 1], 'edge_scalar': [2, 5, 5, 1], 'edge_mask': [2, 5, 5, 1]}
     """
 
     inputs: Packed

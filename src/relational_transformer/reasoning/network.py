@@ -44,14 +44,24 @@ class Carry(NamedTuple):
 
 
 class Losses(NamedTuple):
-    """The loss, and the part of each output and hint in it by name."""
+    """The loss, and the part of each output and hint in it by name.
+
+    >>> part = torch.tensor(0.5)
+    >>> Losses(part, {"pi": part}).by_feature["pi"].item()
+    0.5
+    """
 
     total: Tensor
     by_feature: dict[str, Tensor]
 
 
 class Prediction(NamedTuple):
-    """Logits by name: of outputs [B, ...], and of hints [steps, B, ...] where they were asked for."""
+    """Logits by name: of outputs [B, ...], and of hints [steps, B, ...] where they were asked for.
+
+    >>> prediction = Prediction({"pi": torch.eye(3).unsqueeze(0)}, hints=None)
+    >>> prediction.outputs["pi"].argmax(-1).tolist()  # the node that each node points to
+    [[0, 1, 2]]
+    """
 
     outputs: dict[str, Tensor]
     hints: dict[str, Tensor] | None
@@ -71,6 +81,21 @@ class Network(nn.Module):
 
     A training loss is `network(batch, teacher_forced)`. A loop of your own calls `encode_inputs`, `initial_carry`,
     `training_step` for every one of `steps`, and `losses`: pure functions of tensors, to compile, capture or vmap.
+
+    >>> from relational_transformer.clrs import sample
+    >>> from relational_transformer.processors import Settings
+    >>> from relational_transformer.reasoning import build_network
+    >>> network = build_network("bfs", Settings(hidden_size=16, num_heads=2, num_layers=1))
+    >>> data = sample("bfs", num_samples=2, length=5, seed=0)
+    >>> stages = (data.inputs, data.hints, data.outputs)
+    >>> tensors = ({name: torch.from_numpy(array) for name, array in stage.items()} for stage in stages)
+    >>> batch = network.pack(*tensors, torch.from_numpy(data.lengths))
+    >>> losses = network(batch, teacher_forced=torch.ones(len(batch.hints["node_mask"]) - 1, 2, dtype=torch.bool))
+    >>> losses.total.dim(), sorted(losses.by_feature)
+    (0, ['pi', 'pi_h', 'reach_h'])
+    >>> first_hints = {key: hint[0] for key, hint in batch.hints.items()}
+    >>> network.predict(batch.inputs, first_hints, batch.lengths).outputs["pi"].shape
+    torch.Size([2, 5, 5])
     """
 
     def __init__(

@@ -16,9 +16,8 @@ EPSILON = 1e-8
 class Adam:
     r"""Adam without weight decay, schedule or clipping, on all seeds at once:
 
-    .. math::
-        m \leftarrow \beta_1 m + (1 - \beta_1) g \quad v \leftarrow \beta_2 v + (1 - \beta_2) g^2 \quad
-        w \leftarrow w - \eta \frac{m / (1 - \beta_1^t)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}
+    $$m \leftarrow \beta_1 m + (1 - \beta_1) g \quad v \leftarrow \beta_2 v + (1 - \beta_2) g^2 \quad
+    w \leftarrow w - \eta \frac{m / (1 - \beta_1^t)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}$$
 
     The published training skips a parameter (and its moments) in a step in which its whole gradient is exactly zero.
     That happens where a feature is zero in a whole batch, so it is looked at for the Linears of the encoders.

@@ -15,7 +15,13 @@ CompileMode = Literal["auto", "on", "off"]
 @dataclass(frozen=True)
 class TrainConfig:
     """One fleet: `seeds` of one model trained on one task. All that changes its numbers is here, but for
-    the device and the kernels' switch, which the result names."""
+    the device and the kernels' switch, which the result names.
+
+    >>> from relational_transformer.processors import TUNED
+    >>> config = TrainConfig("bfs", "rt", TUNED["rt"], Protocol(), seeds=(0, 1))
+    >>> TrainConfig.from_dict(config.as_dict()) == config
+    True
+    """
 
     task: str
     model: str

@@ -6,7 +6,11 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Protocol:
     """What is trained on, for how long, and how the model that is tested is chosen (the paper's appendix on its
-    train/test protocol)."""
+    train/test protocol).
+
+    >>> PROTOCOLS["paper"].examples, PROTOCOLS["paper"].train_nodes, PROTOCOLS["paper"].test_nodes
+    (320000, 16, 64)
+    """
 
     train_examples: int = 10_000
     """Size of the training set."""

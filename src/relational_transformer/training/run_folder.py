@@ -20,6 +20,12 @@ class RunFolder:
     | `checkpoint.safetensors`, `checkpoint.previous.safetensors` | where to go on from |
     | `result.json` | scores of every seed, and where they come from |
     | `curves.png` | learning curves |
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as path:
+    ...     with RunFolder(path).opened({"task": "bfs"}) as folder:
+    ...         print(folder.read_config(), folder.read_result())
+    {'task': 'bfs'} None
     """
 
     def __init__(self, path: Path | str) -> None:

@@ -32,7 +32,12 @@ def load_best(folder: RunFolder) -> tuple[TrainConfig, Parameters, list[bool]]:
 
 
 def load_network(run: Path | str, seed: int | None = None) -> Network:
-    """The trained network of one seed of the run in a folder (the first seed, unless one is named)."""
+    """The trained network of one seed of the run in a folder (the first seed, unless one is named).
+
+    >>> network = load_network("/no/such/run", seed=7)
+    Traceback (most recent call last):
+    ValueError: /no/such/run is no run folder: it has no config.json
+    """
     folder = RunFolder(run)
     config, parameters, _ = load_best(folder)
     seed = config.seeds[0] if seed is None else seed

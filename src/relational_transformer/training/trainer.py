@@ -31,7 +31,12 @@ PARTS_IN_FLIGHT = 2
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is; scores and losses of every seed, NaN where there is none yet."""
+    """How far a run is; scores and losses of every seed, NaN where there is none yet.
+
+    >>> half = Progress(500, 1000, [0.3], [0.9], best=[0.9], finite=[True], examples_per_second=50.0)
+    >>> half.seconds_left
+    10.0
+    """
 
     examples: int
     total_examples: int
@@ -54,6 +59,22 @@ class Trainer:
     so several trainers, each with a stream of its own, can share one GPU: go on with one that is not `busy`.
 
     `save` may be called between two parts, at any time; a run that goes on from there ends with the same numbers.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from relational_transformer.processors import Settings
+    >>> from relational_transformer.training import Protocol, load_network
+    >>> settings = Settings(hidden_size=8, num_heads=2, num_layers=1)
+    >>> sizes = {"train_nodes": 4, "validation_nodes": 4, "test_nodes": 4, "evaluation_examples": 4}
+    >>> protocol = Protocol(train_examples=8, examples=8, validation_interval=4, **sizes)
+    >>> config = TrainConfig("bfs", "rt", settings, protocol, seeds=(0, 1), precision="fp32")
+    >>> with TemporaryDirectory() as path, RunFolder(path).opened(config.as_dict()) as folder:
+    ...     trainer = Trainer(config, folder, torch.device("cpu"))
+    ...     for _ in trainer.run():
+    ...         pass
+    ...     result = trainer.finish()
+    ...     network = load_network(path, seed=1)
+    >>> len(trainer.metrics()), [seed["failed"] for seed in result["seeds"]]
+    (2, [False, False])
     """
 
     def __init__(self, config: TrainConfig, folder: RunFolder, device: torch.device) -> None:

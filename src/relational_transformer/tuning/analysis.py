@@ -17,7 +17,13 @@ MINIMUM_RUNS = 5
 
 @dataclass(frozen=True)
 class Search:
-    """Where a search stands. A pure function of the finished runs, see `analyse`."""
+    """Where a search stands. A pure function of the finished runs, see `analyse`.
+
+    >>> import optuna
+    >>> search = analyse(optuna.create_study(), {"layers": [1, 2, 4]})
+    >>> search.converged, search.missing
+    (False, ('no run has finished yet',))
+    """
 
     grid: Grid
     run_sets: dict[Position, RunSet]
@@ -69,7 +75,17 @@ class Search:
 
 
 def analyse(study: Study, grid: Grid, minimum_runs: int = MINIMUM_RUNS) -> Search:
-    """Where the search of `study` over `grid` stands now."""
+    """Where the search of `study` over `grid` stands now.
+
+    >>> import optuna
+    >>> from relational_transformer.tuning import GridDescentSampler, suggest
+    >>> grid = {"layers": [1, 2, 3, 4]}
+    >>> study = optuna.create_study(direction="maximize", sampler=GridDescentSampler(grid, seed=0))
+    >>> study.optimize(lambda trial: -abs(suggest(trial, grid)["layers"] - 3), n_trials=20)
+    >>> search = analyse(study, grid)
+    >>> search.configuration(search.best), search.unexplored, search.converged
+    ({'layers': 3}, (), True)
+    """
     trials = study.get_trials(deepcopy=False)
     maximize = study.direction is StudyDirection.MAXIMIZE
     run_sets = gather_run_sets(trials, grid)

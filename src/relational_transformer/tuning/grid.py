@@ -70,5 +70,11 @@ def neighbourhood_of(grid: Grid, position: Position) -> list[Position]:
 
 
 def suggest(trial: Trial, grid: Grid) -> Configuration:
-    """The configuration that a trial is to run, one `suggest_categorical` for each hyperparameter of the grid."""
+    """The configuration that a trial is to run, one `suggest_categorical` for each hyperparameter of the grid.
+
+    >>> import optuna
+    >>> trial = optuna.create_study().ask()
+    >>> sorted(suggest(trial, {"layers": [2], "rate": [0.1]}).items())
+    [('layers', 2), ('rate', 0.1)]
+    """
     return {name: trial.suggest_categorical(name, values) for name, values in grid.items()}

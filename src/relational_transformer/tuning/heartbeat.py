@@ -19,7 +19,14 @@ GRACE_SECONDS = 600.0
 
 
 class Heartbeat:
-    """While open, writes the time into the trial every `interval` seconds from a thread of its own."""
+    """While open, writes the time into the trial every `interval` seconds from a thread of its own.
+
+    >>> import optuna
+    >>> trial = optuna.create_study().ask()
+    >>> with Heartbeat(trial):
+    ...     "heartbeat" in trial.user_attrs
+    True
+    """
 
     def __init__(self, trial: Trial, interval: float = INTERVAL_SECONDS) -> None:
         self._trial = trial
@@ -63,7 +70,14 @@ def stale_trials(study: Study, grace: float = GRACE_SECONDS) -> list[FrozenTrial
 
 
 def fail_stale_trials(study: Study, grace: float = GRACE_SECONDS) -> list[int]:
-    """Marks the trials of dead workers as failed; returns their numbers. Any worker may do it, at any time."""
+    """Marks the trials of dead workers as failed; returns their numbers. Any worker may do it, at any time.
+
+    >>> import optuna
+    >>> study = optuna.create_study()
+    >>> trial = study.ask()  # and nobody works on it
+    >>> fail_stale_trials(study, grace=60.0), fail_stale_trials(study, grace=-1.0)
+    ([], [0])
+    """
     failed = []
     for trial in stale_trials(study, grace):
         try:

@@ -11,7 +11,12 @@ from .grid import Grid, Position, position_of
 
 @dataclass(frozen=True)
 class RunSet:
-    """The runs of one configuration. Only what finished is a run: a failed, killed or running trial never is."""
+    """The runs of one configuration. Only what finished is a run: a failed, killed or running trial never is.
+
+    >>> runs = RunSet(position=(2, 0), scores=(0.5, 0.75), newest=4).with_run(1.0, number=9)
+    >>> runs.count, runs.mean, round(runs.standard_error, 3), runs.newest
+    (3, 0.75, 0.144, 9)
+    """
 
     position: Position
     scores: tuple[float, ...]
@@ -47,7 +52,15 @@ def finished_runs(trials: Iterable[FrozenTrial], grid: Grid) -> list[tuple[int, 
 
 
 def gather_run_sets(trials: Iterable[FrozenTrial], grid: Grid) -> dict[Position, RunSet]:
-    """All run sets of a study's trials, by position."""
+    """All run sets of a study's trials, by position.
+
+    >>> import optuna
+    >>> study, grid = optuna.create_study(), {"layers": [1, 2, 4]}
+    >>> study.enqueue_trial({"layers": 4})
+    >>> study.optimize(lambda trial: 0.5 * trial.suggest_categorical("layers", grid["layers"]), n_trials=1)
+    >>> gather_run_sets(study.trials, grid)
+    {(2,): RunSet(position=(2,), scores=(2.0,), newest=0)}
+    """
     run_sets: dict[Position, RunSet] = {}
     for number, position, score in finished_runs(trials, grid):
         run_sets[position] = run_sets.get(position, RunSet(position, (), number)).with_run(score, number)

@@ -24,8 +24,7 @@ class GridDescentSampler(BaseSampler):
     its neighbourhood B: S, and every configuration one step away in exactly one hyperparameter. A member x of B that
     has n(x) runs is chosen with probability
 
-    .. math::
-        p(x) \propto M - n(x), \qquad M = 1 + \max_{y \in B} n(y)
+    $$p(x) \propto M - n(x), \qquad M = 1 + \max_{y \in B} n(y)$$
 
     so neighbours that nobody has tried come first, and the best is run again until it has earned its place. With no
     results yet, the configuration is random; where a default is given, each hyperparameter is at its default or one

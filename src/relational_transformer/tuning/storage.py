@@ -20,6 +20,12 @@ def open_storage(location: str) -> BaseStorage:
     """A journal file for a path, a database for an URL: `sqlite:///tuning.db`, `postgresql://user@host/name`.
 
     What is not there yet is made. Any number of processes may open the same location at the same time.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     storage = open_storage(f"{folder}/tuning.journal")
+    ...     print(storage.get_all_studies())
+    []
     """
     if "://" not in location:
         path = Path(location)
@@ -58,6 +64,12 @@ def open_study(
 
     `protocol` says how its trials are run: plain values that JSON can hold. Trials of different protocols cannot be
     compared, so the first worker writes it into the study and those who come later must bring the same.
+
+    >>> storage = optuna.storages.InMemoryStorage()
+    >>> study = open_study(storage, "layers", {"examples": 1000})
+    >>> open_study(storage, "layers", {"examples": 2000})
+    Traceback (most recent call last):
+    ValueError: the study 'layers' was begun with examples=1000 (now 2000); give the new search another name
     """
     study = optuna.create_study(
         storage=storage, study_name=name, sampler=sampler, direction="maximize", load_if_exists=True

@@ -28,6 +28,15 @@ def work(
 
     Before each trial, trials of workers that died are marked as failed. An error in the objective fails its own trial
     and ends this worker; a score that is not a number fails the trial only. `report` is called after each trial.
+
+    >>> import optuna
+    >>> from relational_transformer.tuning import GridDescentSampler, Objective
+    >>> grid = {"layers": [1, 2, 3, 4]}
+    >>> study = optuna.create_study(direction="maximize", sampler=GridDescentSampler(grid, seed=0))
+    >>> objective = Objective(grid, lambda configuration, seed: -abs(configuration["layers"] - 3))
+    >>> search = work(study, grid, objective, trials=30)
+    >>> search.configuration(search.best), search.converged
+    ({'layers': 3}, True)
     """
     while True:
         fail_stale_trials(study, grace)

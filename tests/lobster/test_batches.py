@@ -1,0 +1,41 @@
+"""The order of training graphs, and groups of similar size."""
+
+import numpy as np
+
+from relational_transformer.lobster.batches import draw, group_by_size, node_buckets
+
+
+def test_every_epoch_shows_every_graph_once_in_another_order():
+    index = draw((3,), 0, 10, 4, 20)[:, 0].reshape(2, 20)
+    assert np.array_equal(np.sort(index), [np.arange(20)] * 2)
+    assert not np.array_equal(index[0], index[1])
+
+
+def test_a_batch_takes_from_the_next_epoch_what_this_one_lacks():
+    index = draw((3,), 0, 3, 8, 20)[:, 0].flatten()
+    assert np.array_equal(np.sort(index[:20]), np.arange(20))
+    assert np.array_equal(index[20:], draw((3,), 5, 1, 4, 20).flatten())
+
+
+def test_what_a_seed_sees_depends_on_nothing_else():
+    whole = draw((0, 1, 2), 0, 12, 8, 20)
+    assert np.array_equal(draw((2,), 7, 5, 8, 20)[:, 0], whole[7:, 2])
+
+
+def test_groups_are_the_batch_sorted_by_size():
+    num_nodes = np.random.default_rng(0).integers(4, 50, size=200)
+    index = draw((0, 1), 0, 5, 32, 200)
+    drawn = group_by_size(index, num_nodes, node_buckets(num_nodes))
+    assert drawn.index.shape == (5, 4, 2, 8)
+    for step in range(5):
+        for seed in range(2):
+            grouped = drawn.index[step, :, seed].flatten()
+            assert np.array_equal(np.sort(grouped), np.sort(index[step, seed]))
+            assert np.all(np.diff(num_nodes[grouped]) >= 0)
+        largest = num_nodes[drawn.index[step]].max(axis=(1, 2))
+        assert all(0 <= padded - need < 8 for padded, need in zip(drawn.num_nodes[step], largest, strict=True))
+
+
+def test_a_batch_that_cannot_be_quartered_has_fewer_groups():
+    num_nodes = np.arange(4, 24)
+    assert group_by_size(draw((0,), 0, 1, 7, 20), num_nodes, node_buckets(num_nodes)).index.shape == (1, 1, 1, 7)

@@ -1,0 +1,45 @@
+"""`rt train lobster` and `rt evaluate` of its runs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from relational_transformer import cli
+from relational_transformer.commands.train_lobster import TrainLobsterArguments, _protocol
+
+ARGUMENTS = [
+    "train", "lobster", "--model", "gat", "--num-layers", "2", "--batch-size", "8", "--train-examples", "16",
+    "--epochs", "2", "--evaluation-examples", "4", "--test-size", "12", "--device", "cpu",
+]  # fmt: skip
+
+
+def test_a_run_is_trained_and_evaluated_at_another_size(tmp_path: Path, capsys):
+    out = tmp_path / "run"
+    assert cli.main([*ARGUMENTS, "--out", str(out), "--weighted"]) == 0
+    printed = capsys.readouterr().out
+    assert "gat on lobster graphs: relative loss" in printed
+    assert "is what predicting min(y," in " ".join(printed.split())
+    config = json.loads((out / "config.json").read_text())
+    assert config["protocol"]["weighted"] is True
+    assert config["protocol"]["examples"] == 32
+    assert cli.main(["evaluate", str(out), "--nodes", "20", "--examples", "3", "--device", "cpu"]) == 0
+    assert "size 20" in " ".join(capsys.readouterr().out.split())
+
+
+def test_epochs_are_examples_and_a_run_has_ten_validations():
+    protocol = _protocol(TrainLobsterArguments(epochs=20))
+    assert (protocol.examples, protocol.validation_interval) == (200_000, 20_000)
+    assert _protocol(TrainLobsterArguments()).validation_interval == 200_000
+
+
+def test_saying_it_twice_is_one_clear_line(tmp_path: Path, capsys):
+    assert cli.main([*ARGUMENTS, "--examples", "5", "--out", str(tmp_path / "run")]) == 2
+    assert capsys.readouterr().err == "rt: --epochs and --examples say the same in two ways: give one of them\n"
+    assert not (tmp_path / "run").exists()
+
+
+def test_help_of_train_names_lobster(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["train", "--help"])
+    assert "rt train lobster --help" in capsys.readouterr().out

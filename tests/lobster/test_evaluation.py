@@ -1,0 +1,41 @@
+"""Relative losses over a split, whatever it is cut into."""
+
+import numpy as np
+import pytest
+import torch
+
+from relational_transformer.lobster import build_model, evaluation, sample
+from relational_transformer.lobster.data import load_split
+from relational_transformer.lobster.evaluation import Evaluator, check_memory
+from relational_transformer.lobster.settings import ModelName
+from relational_transformer.lobster.stack import FleetStack
+from relational_transformer.training.fleet import Fleet, initialise
+from tests.lobster.small import CPU, SMALL
+
+LOBSTERS = sample(np.array([4, 30, 9, 17, 5, 22, 13]), seed=3)
+
+
+@pytest.mark.parametrize("pairs_at_once", [1, 3_000, 1_000_000])
+@pytest.mark.parametrize("name", ["rt", "gcn", "gat"])
+def test_relative_losses_are_those_of_each_seed_and_graph_alone(monkeypatch, name: ModelName, pairs_at_once: int):
+    monkeypatch.setitem(evaluation.PAIRS_AT_ONCE, "cpu", pairs_at_once)
+    models = [initialise(lambda: build_model(name, SMALL[name]), seed).double() for seed in (0, 1, 2)]
+    split = load_split(LOBSTERS, CPU)
+    expected = []
+    for model in models:
+        losses = []
+        for number in range(len(split)):
+            graph, distance = split.gather(torch.tensor([number]), int(LOBSTERS.num_nodes[number]))
+            losses.append(float((model(graph).detach() - distance).abs() / distance))
+        expected.append(sum(losses) / len(losses))
+    fleet = Fleet(models, CPU)
+    evaluator = Evaluator(FleetStack(models[0], compiled=False), split, 3, "fp64")
+    assert evaluator.seeds_at_once == {1: 1, 3_000: 2, 1_000_000: 3}[pairs_at_once]  # the largest graph has 35 nodes
+    assert evaluator.relative_losses(fleet.parameters).tolist() == pytest.approx(expected)
+
+
+def test_graphs_that_cannot_fit_are_refused_in_one_sentence(monkeypatch):
+    monkeypatch.setattr(evaluation, "free_bytes", lambda device: 5_000_000_000)
+    check_memory(500, "tf32", CPU)
+    with pytest.raises(ValueError, match=r"1240 nodes needs about 18 GB, and 5 GB are free"):
+        check_memory(1_240, "tf32", CPU)

@@ -1,0 +1,42 @@
+"""Adam with clipping for a fleet, against torch's own for each seed."""
+
+import copy
+
+import torch
+from torch import nn
+
+from relational_transformer.lobster.optimizer import ClippedAdam
+from relational_transformer.training.fleet import Fleet
+from tests.lobster.small import CPU
+
+
+def test_a_fleet_steps_like_torch_for_each_seed():
+    torch.manual_seed(0)
+    models = [nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2)).double() for _ in range(3)]
+    fleet = Fleet(models, CPU)
+    adam = ClippedAdam(fleet, learning_rate=0.01, epsilon=1e-5, clip=1.0)
+    alone = [copy.deepcopy(model) for model in models]
+    optimizers = [torch.optim.Adam(model.parameters(), lr=0.01, eps=1e-5) for model in alone]
+    for scale in (0.01, 3.0, 0.5):  # some gradients are longer than 1, some are not
+        gradient = scale * torch.randn_like(fleet.values)
+        by_name = {name: block.clone() for name, block in fleet.split(gradient).items()}
+        for number, (model, optimizer) in enumerate(zip(alone, optimizers, strict=True)):
+            for name, parameter in model.named_parameters():
+                parameter.grad = by_name[name][number].clone()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+        adam.step(gradient)
+    for number, model in enumerate(alone):
+        for name, parameter in model.named_parameters():
+            torch.testing.assert_close(fleet.parameters[name][number], parameter.detach(), rtol=1e-6, atol=1e-9)
+
+
+def test_a_seed_without_finite_gradient_leaves_the_others_alone():
+    torch.manual_seed(0)
+    models = [nn.Linear(3, 2) for _ in range(2)]
+    fleet = Fleet(models, CPU)
+    gradient = torch.ones_like(fleet.values)
+    fleet.split(gradient)["weight"][0, 0, 0] = float("nan")
+    ClippedAdam(fleet, learning_rate=0.01, epsilon=1e-5, clip=1.0).step(gradient)
+    assert fleet.parameters["weight"][0].isnan().any()
+    assert fleet.parameters["weight"][1].isfinite().all()

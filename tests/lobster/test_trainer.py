@@ -1,0 +1,159 @@
+"""Whole runs: fleets against single runs, learning, results, and going on after a stop."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from relational_transformer import lobster
+from relational_transformer.lobster import LobsterConfig, LobsterTrainer
+from relational_transformer.lobster.settings import ModelName
+from relational_transformer.training.checkpoint import read_checkpoint
+from relational_transformer.training.run_folder import RunFolder
+from tests.lobster.small import CPU, PROTOCOL, RELATIONAL, run_to_the_end, small_config
+
+
+@pytest.mark.parametrize("model", ["rt", "gat"])
+def test_a_fleet_gives_the_results_of_separate_runs(tmp_path, model: ModelName):
+    _, together = run_to_the_end(small_config(model, seeds=(4, 7), precision="fp64"), tmp_path / "fleet")
+    for number, seed in enumerate((4, 7)):
+        _, alone = run_to_the_end(small_config(model, seeds=(seed,), precision="fp64"), tmp_path / str(seed))
+        for key, value in alone["seeds"][0].items():
+            assert together["seeds"][number][key] == pytest.approx(value, rel=1e-9), key
+
+
+def test_a_tiny_run_overfits(tmp_path):
+    protocol = replace(PROTOCOL, train_examples=5, examples=750, validation_interval=150)
+    settings = replace(RELATIONAL, learning_rate=1e-2, batch_size=5)
+    trainer, _ = run_to_the_end(small_config(seeds=(0,), protocol=protocol, settings=settings), tmp_path / "run")
+    first, *_, last = [row["loss"][0] for row in trainer.metrics()]
+    assert last < 0.05 < first
+
+
+def test_the_parameters_that_are_tested_were_best_on_validation(tmp_path):
+    trainer, result = run_to_the_end(small_config(), tmp_path / "run")
+    metrics = trainer.metrics()
+    assert [row["examples"] for row in metrics] == [40, 80, 96]
+    for number, row in enumerate(result["seeds"]):
+        losses = [one["validation"][number] for one in metrics]
+        assert row["validation"] == min(losses)
+        assert row["examples_of_best"] == metrics[losses.index(min(losses))]["examples"]
+        assert not row["failed"]
+    scores = lobster.evaluate_run(RunFolder(tmp_path / "run"), CPU)
+    assert scores.losses == pytest.approx([row["test"] for row in result["seeds"]])
+
+
+def test_a_result_says_what_was_run_and_what_oracles_score(tmp_path):
+    config = small_config("gcn")
+    _, result = run_to_the_end(config, tmp_path / "run")
+    assert LobsterConfig.from_dict(result["config"]) == config
+    assert (result["config"]["task"], result["metric"]) == ("lobster", "relative loss")
+    assert result["seeds"][0].keys() == {
+        "seed", "train", "validation", "examples_of_best", "test", "test_in_distribution", "failed",
+    }  # fmt: skip
+    assert [oracle["cap"] for oracle in result["oracles"]] == [14, 23, 28, 30]
+    assert {"commit", "versions", "hardware", "kernels", "seconds", "parameters"} <= result.keys()
+    assert json.loads((tmp_path / "run" / "result.json").read_text()) == json.loads(json.dumps(result))
+
+
+def test_the_trained_model_of_a_seed_can_be_loaded(tmp_path):
+    trainer, _ = run_to_the_end(small_config(), tmp_path / "run")
+    model = lobster.load_model(tmp_path / "run", seed=1)
+    best = trainer.fleet.split(trainer.best)
+    assert all(torch.equal(parameter, best[name][1]) for name, parameter in model.named_parameters())
+    with pytest.raises(ValueError, match=r"has the seeds \[0, 1\], not 5"):
+        lobster.load_model(tmp_path / "run", seed=5)
+
+
+def test_a_seed_that_diverges_is_marked_and_the_other_goes_on(tmp_path):
+    config, folder = small_config(), RunFolder(tmp_path / "run")
+    with folder.opened(config.as_dict()):
+        trainer = LobsterTrainer(config, folder, CPU)
+        with torch.no_grad():
+            trainer.fleet.parameters["first.node_input.weight"][0] = float("nan")
+        for _ in trainer.run():
+            pass
+        result = trainer.finish()
+    assert [row["failed"] for row in result["seeds"]] == [True, False]
+    assert result["seeds"][0]["test"] is None
+    assert result["seeds"][1]["test"] > 0
+
+
+def test_a_run_that_was_left_goes_on_to_the_same_bits(tmp_path):
+    whole, expected = run_to_the_end(small_config(), tmp_path / "whole")
+    config, folder = small_config(), RunFolder(tmp_path / "stopped")
+    with folder.opened(config.as_dict()):
+        trainer = LobsterTrainer(config, folder, CPU)
+        running = trainer.run()
+        for _ in range(3):
+            next(running)
+        assert trainer.examples == 72  # in the middle of what the second validation is about
+        trainer.save()
+    resumed, result = run_to_the_end(config, folder.path)
+    assert result["seeds"] == expected["seeds"]
+    assert torch.equal(resumed.fleet.values, whole.fleet.values)
+    assert resumed.metrics() == whole.metrics()
+
+
+def test_a_finished_run_is_not_run_again_and_other_settings_are_refused(tmp_path):
+    _, result = run_to_the_end(small_config(), tmp_path / "run")
+    reports = []
+    assert lobster.train(small_config(), str(tmp_path / "run"), CPU, report=reports.append) == json.loads(
+        json.dumps(result)
+    )
+    assert not reports
+    with pytest.raises(ValueError, match="model was rt, is gcn"):
+        lobster.train(small_config("gcn"), str(tmp_path / "run"), CPU)
+
+
+ARGUMENTS = [
+    "train", "lobster", "--model", "gcn", "--seeds", "2", "--num-layers", "2", "--batch-size", "8",
+    "--train-examples", "20", "--epochs", "24", "--validation-interval", "48", "--evaluation-examples", "10",
+    "--test-size", "14", "--compile", "off", "--device", "cpu", "--checkpoint-seconds", "0",
+]  # fmt: skip
+
+
+def rt(out: Path) -> subprocess.Popen:
+    command = [sys.executable, "-m", "relational_transformer.cli", *ARGUMENTS, "--out", str(out)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.slow
+def test_killed_and_stopped_runs_end_with_the_same_numbers(tmp_path):
+    undisturbed, out, moment = tmp_path / "undisturbed", tmp_path / "run", random.Random(0)
+    process = rt(undisturbed)
+    printed, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert "gcn on lobster graphs: relative loss" in printed
+    for number in (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM):
+        process = rt(out)
+        while not (out / "checkpoint.safetensors").exists() and process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(moment.uniform(0.0, 0.3))
+        process.send_signal(number)
+        process.communicate()
+    process = rt(out)
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors
+    results = [json.loads((path / "result.json").read_text()) for path in (out, undisturbed)]
+    assert results[0]["seeds"] == results[1]["seeds"]
+    ours, expected = (read_checkpoint(path / "checkpoint.safetensors")[0] for path in (out, undisturbed))
+    assert all(torch.equal(ours[name], expected[name]) for name in expected)
+
+
+def test_training_from_python_needs_neither_tyro_nor_rich():
+    program = (
+        "import sys; sys.modules.update(dict.fromkeys(['tyro', 'rich', 'matplotlib', 'optuna', 'torch_geometric'])); "
+        "from relational_transformer import lobster; lobster.train, lobster.LobsterConfig"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert finished.returncode == 0, finished.stderr

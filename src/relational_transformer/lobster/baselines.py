@@ -56,8 +56,7 @@ class Readout(nn.Module):
 class DenseGCN(nn.Module):
     r"""Graph convolution (Kipf & Welling, 2017) of the one-hot inputs beside the hidden nodes:
 
-    .. math::
-        h'_i = b + \sum_{j \in N(i) \cup \{i\}} \frac{W [x_j, h_j]}{\sqrt{d_i d_j}} \qquad d_i = |N(i)| + 1
+    $$h'_i = b + \sum_{j \in N(i) \cup \{i\}} \frac{W [x_j, h_j]}{\sqrt{d_i d_j}} \qquad d_i = |N(i)| + 1$$
     """
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
@@ -76,9 +75,8 @@ class DenseGCN(nn.Module):
 class DenseGAT(nn.Module):
     r"""Graph attention (Veličković et al., 2018), one head, of the one-hot inputs beside the hidden nodes:
 
-    .. math::
-        g_i = W [x_i, h_i] \qquad h'_i = b + \sum_{j \in N(i) \cup \{i\}} \text{softmax}_j\left(
-        \text{LeakyReLU}_{0.2}(a_s \cdot g_j + a_t \cdot g_i)\right) g_j
+    $$g_i = W [x_i, h_i] \qquad h'_i = b + \sum_{j \in N(i) \cup \{i\}} \text{softmax}_j\left(
+    \text{LeakyReLU}_{0.2}(a_s \cdot g_j + a_t \cdot g_i)\right) g_j$$
     """
 
     def __init__(self, in_channels: int, out_channels: int) -> None:

@@ -13,7 +13,12 @@ from .settings import SETTINGS, ModelName, Settings
 @dataclass(frozen=True)
 class LobsterConfig:
     """One fleet: `seeds` of one model. All that changes its numbers is here, but for the device and the kernels'
-    switch, which the result names."""
+    switch, which the result names.
+
+    >>> config = LobsterConfig("gcn", SETTINGS["gcn"], LobsterProtocol(weighted=True), seeds=(0, 1, 2))
+    >>> LobsterConfig.from_dict(config.as_dict()) == config
+    True
+    """
 
     model: ModelName
     settings: Settings

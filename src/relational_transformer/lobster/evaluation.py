@@ -21,7 +21,7 @@ CHANNELS_OF_A_PAIR = 3_000
 
 
 class Evaluator:
-    r"""The mean of :math:`|y - \hat{y}| / |y|` over a split, for every seed.
+    r"""The mean of $|y - \hat{y}| / |y|$ over a split, for every seed.
 
     Graphs are taken in buckets of similar size, in parts of one shape, so that small ones are not padded to the largest
     and a compiled layer sees few shapes. If even one graph is too large for all seeds at once, they take turns.

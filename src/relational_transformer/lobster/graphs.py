@@ -20,6 +20,9 @@ class Lobsters:
         num_nodes: [M].
         sources, targets: two different nodes of each graph, [M].
         distances: length of the shortest path from source to target, [M].
+
+    >>> sample(np.array([3]), seed=5).parents.tolist()  # a spine of three, a leaf on its first node, a leaf on that
+    [[-1, 0, 1, 0, 3]]
     """
 
     parents: np.ndarray

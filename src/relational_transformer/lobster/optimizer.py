@@ -10,7 +10,7 @@ from relational_transformer.training.fleet import Fleet
 
 
 class ClippedAdam:
-    r"""Adam without weight decay or schedule, on gradients :math:`g \cdot \min(1, c / \|g\|)`, the norm taken over all
+    r"""Adam without weight decay or schedule, on gradients $g \cdot \min(1, c / \|g\|)$, the norm taken over all
     parameters of a seed."""
 
     def __init__(

@@ -9,7 +9,11 @@ from .graphs import Lobsters, sample, spread_sizes
 
 @dataclass(frozen=True)
 class LobsterProtocol:
-    """IterGNN's protocol. A size is the length of a graph's spine; a graph has about a quarter more nodes."""
+    """IterGNN's protocol. A size is the length of a graph's spine; a graph has about a quarter more nodes.
+
+    >>> len(LobsterProtocol(train_examples=60).train_graphs())
+    60
+    """
 
     weighted: bool = False
     """Random edge lengths instead of 1."""

@@ -28,6 +28,15 @@ def train(
     """Train one fleet in the folder `out`, or go on with it, and return its result.
 
     A run that has its result already is not run again. `report` is called about every `report_seconds`.
+
+    >>> import tempfile
+    >>> from relational_transformer.lobster import SETTINGS, LobsterProtocol
+    >>> protocol = LobsterProtocol(train_examples=64, evaluation_examples=4, test_size=9, examples=64)
+    >>> config = LobsterConfig("gcn", SETTINGS["gcn"], protocol, seeds=(0, 1))
+    >>> with tempfile.TemporaryDirectory() as out:
+    ...     result = train(config, out, torch.device("cpu"))
+    >>> [row["seed"] for row in result["seeds"]], result["parameters"]
+    ([0, 1], 132933)
     """
     with torch.device("meta"):  # what cannot be built is refused before a folder is made
         build_model(config.model, config.settings)

@@ -30,7 +30,11 @@ class TrainingSettings:
 
 @dataclass(frozen=True)
 class RelationalSettings(TrainingSettings):
-    """The Relational Transformer, by the paper's table of lobster hyperparameters."""
+    """The Relational Transformer, by the paper's table of lobster hyperparameters.
+
+    >>> RelationalSettings().node_size
+    224
+    """
 
     learning_rate: float = 6.3e-5
     gradient_clip: float | None = 128.0
@@ -50,7 +54,11 @@ class RelationalSettings(TrainingSettings):
 
 @dataclass(frozen=True)
 class BaselineSettings(TrainingSettings):
-    """GCN and GAT as IterGNN has them."""
+    """GCN and GAT as IterGNN has them.
+
+    >>> BaselineSettings().learning_rate
+    0.001
+    """
 
     embedding_hidden_size: int = 33
     hidden_size: int = 64

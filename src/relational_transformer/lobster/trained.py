@@ -42,7 +42,10 @@ def load_best(folder: RunFolder) -> tuple[LobsterConfig, Parameters, list[bool]]
 
 
 def load_model(run: Path | str, seed: int | None = None) -> LobsterModel:
-    """The trained model of one seed of the run in a folder (the first seed, unless one is named)."""
+    """The trained model of one seed of the run in a folder (the first seed, unless one is named).
+
+    >>> model = load_model("runs/lobster-rt", seed=3)  # doctest: +SKIP
+    """
     folder = RunFolder(run)
     config, parameters, _ = load_best(folder)
     seed = config.seeds[0] if seed is None else seed
@@ -59,7 +62,12 @@ def evaluate_run(
     device: torch.device,
     change: Callable[[LobsterProtocol], LobsterProtocol] = lambda protocol: protocol,
 ) -> Scores:
-    """Test scores of every seed of a run, under its own protocol or a changed one."""
+    """Test scores of every seed of a run, under its own protocol or a changed one.
+
+    >>> def far(protocol: LobsterProtocol) -> LobsterProtocol:
+    ...     return replace(protocol, test_size=500)
+    >>> scores = evaluate_run(RunFolder("runs/lobster-rt"), torch.device("cuda"), far)  # doctest: +SKIP
+    """
     config, parameters, finite = load_best(folder)
     torch.set_float32_matmul_precision("highest" if config.precision in ("fp32", "fp64") else "high")
     graphs = change(config.protocol).test_graphs()

@@ -35,7 +35,17 @@ class LobsterTrainer:
 
     `run` yields after every part without waiting for the device. `save` may be called between two parts, at any time; a
     run that goes on from there ends with the same numbers. Every `validation_interval` graphs the relative loss on the
-    validation set decides, for each seed, whether its parameters are the best so far.
+    validation set decides, for each seed, whether its parameters are the best so far. `lobster.train` does all this:
+
+    >>> import tempfile
+    >>> from relational_transformer.lobster import SETTINGS, LobsterProtocol
+    >>> protocol = LobsterProtocol(train_examples=64, evaluation_examples=4, test_size=9, examples=64)
+    >>> config = LobsterConfig("gcn", SETTINGS["gcn"], protocol, seeds=(0,))
+    >>> with tempfile.TemporaryDirectory() as path, RunFolder(path).opened(config.as_dict()) as folder:
+    ...     trainer = LobsterTrainer(config, folder, torch.device("cpu"))
+    ...     parts = len(list(trainer.run()))
+    >>> parts, trainer.examples
+    (1, 64)
     """
 
     def __init__(self, config: LobsterConfig, folder: RunFolder, device: torch.device) -> None:

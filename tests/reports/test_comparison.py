@@ -1,12 +1,13 @@
 """The table of the README: all that was measured."""
 
+from relational_transformer.reports.archive import Archive
 from relational_transformer.reports.comparison import compare
 from relational_transformer.reports.measured import read_results
 from tests.reports.fakes import all_tasks, write_paper_again, write_result
 
 
 def rows(folder) -> list[str]:
-    return [line for line in compare(read_results(folder)).splitlines()[2:] if line.startswith("| ")]
+    return [line for line in compare(Archive(read_results(folder))).splitlines()[2:] if line.startswith("| ")]
 
 
 def test_a_row_tells_the_difference_and_whether_it_is_in_the_noise(tmp_path):
@@ -19,7 +20,7 @@ def test_every_result_has_its_row_and_what_was_run_differently_is_named(tmp_path
     write_result(tmp_path / "a", "insertion_sort", [0.40, 0.42], examples=3200)
     write_result(tmp_path / "b", "insertion_sort", [0.40, 0.42])
     write_result(tmp_path / "c", "bfs", [0.99], settings={"hidden_size": 24, "learning_rate": 1e-3})
-    text = compare(read_results(tmp_path))
+    text = compare(Archive(read_results(tmp_path)))
     bfs, *sorts, average = rows(tmp_path)
     assert {row.split("|")[1].strip() for row in sorts} == {"Insertion Sort"}
     assert sorted(row.split("|")[-2].strip() for row in sorts) == ["**no**", "-"]

@@ -101,8 +101,8 @@ def test_training_set_sizes_and_tuning_are_averages_over_the_core_tasks(tmp_path
                     tmp_path / f"{task}-{model}-{size}", task, [score, score + 0.02], model, train_examples=size
                 )
     sizes = build("train_size", tmp_path)
-    assert cell(sizes, "1,000 examples", "PGN-u, untuned").estimate.mean == pytest.approx(41.0)
-    assert cell(sizes, "10,000 examples", "PGN-c, untuned").estimate.mean == pytest.approx(51.0)
+    assert cell(sizes, "1,000 examples", "PGN-u").estimate.mean == pytest.approx(41.0)
+    assert cell(sizes, "10,000 examples", "PGN-c").estimate.mean == pytest.approx(51.0)
     untuned = build("untuned", tmp_path)
     assert cell(untuned, "No tuning", "PGN-u").estimate.mean == pytest.approx(51.0)
     assert cell(untuned, "Tuning", "PGN-u").ours is None

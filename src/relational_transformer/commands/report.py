@@ -8,6 +8,7 @@ import tyro
 
 from relational_transformer.files import write_atomically
 from relational_transformer.reports.archive import Archive
+from relational_transformer.reports.bundle import write_report
 from relational_transformer.reports.comparison import compare, overview
 from relational_transformer.reports.formats import FORMATS
 from relational_transformer.reports.measured import read_results
@@ -18,7 +19,11 @@ BEGIN, END = "<!-- results: begin (made by rt report) -->", "<!-- results: end -
 
 @dataclass(frozen=True)
 class ReportArguments:
-    """Print a table of measured test scores beside the paper's, or put it into a Markdown file."""
+    """Print what was measured beside the paper's numbers, put it into a Markdown file, or write a whole report.
+
+    A whole report (--out) is a page that opens in any browser without a network, index.html, with every table and
+    picture; beside it the tables as Markdown, CSV and LaTeX and the pictures as SVG.
+    """
 
     results: Annotated[Path, tyro.conf.Positional] = Path("results")
     """Folder with results or runs; every result.json below it counts."""
@@ -29,23 +34,26 @@ class ReportArguments:
     """How the table is printed."""
     write: Path | None = None
     """A Markdown file: the table goes between its two marks (README.md has them)."""
+    out: Path | None = None
+    """A folder for the whole report."""
 
 
 def run(arguments: ReportArguments) -> None:
     if not arguments.results.is_dir():
         raise FileNotFoundError(2, "no such folder", str(arguments.results))
-    text = _text(arguments)
-    if arguments.write is None:
-        print(text, end="")
-    else:
-        insert(arguments.write, text)
+    archive = Archive(read_results(arguments.results))
+    if arguments.out is not None:
+        write_report(arguments.out, archive)
+        print(f"{arguments.out / 'index.html'}: open it in a browser; tables/ and figures/ lie beside it")
+    if arguments.write is not None:
+        insert(arguments.write, _text(arguments, archive))
+    elif arguments.out is None or arguments.table is not None:
+        print(_text(arguments, archive), end="")
 
 
-def _text(arguments: ReportArguments) -> str:
-    results = read_results(arguments.results)
+def _text(arguments: ReportArguments, archive: Archive) -> str:
     if arguments.table is None and arguments.format == "markdown":
-        return compare(results)
-    archive = Archive(results)
+        return compare(archive)
     table = overview(archive) if arguments.table is None else build_table(arguments.table, archive)
     return FORMATS[arguments.format](table)
 

@@ -26,11 +26,15 @@ class Archive:
 
     def of(self, task: str, variant: str, train_examples: int | None = None) -> list[Measured]:
         """Results of a model on a CLRS-30 task, the one nearest to the paper's first."""
-        found = self._by_cell[task, variant]
+        found = self._by_cell.get((task, variant), [])
         if variant.startswith("untuned_"):  # trained on both sizes by the paper: never one for the other
             size = expected_protocol(variant, train_examples).train_examples
             found = [result for result in found if result.config["protocol"]["train_examples"] == size]
         return sorted(found, key=lambda result: _distance(result, variant))
+
+    def variants(self, task: str) -> list[str]:
+        """The models of which there are results on a CLRS-30 task."""
+        return sorted(variant for one, variant in self._by_cell if one == task)
 
     def find(self, task: str, variant: str, train_examples: int | None = None) -> Ours | None:
         """What was measured for a cell; None where nothing was. PGN-c is the better of PGN-u and PGN-m."""

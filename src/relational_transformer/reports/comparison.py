@@ -1,13 +1,10 @@
 """All that was measured, beside the paper's numbers: the table of the README."""
 
-from collections.abc import Iterable
-
 from relational_transformer.clrs.classes import TITLES as TASK_TITLES
 
 from .archive import Archive, is_clrs, ours_of
 from .cell import Cell
 from .formats import to_markdown
-from .measured import Measured
 from .other_tables import lobster, sokoban
 from .paper import published
 from .score_tables import AVERAGE, COMBINED, main
@@ -15,10 +12,9 @@ from .table import Table
 from .variants import title_of, variant_of
 
 
-def compare(results: Iterable[Measured]) -> str:
+def compare(archive: Archive) -> str:
     """Markdown: a row for every result of a CLRS-30 task, averages over tasks, and the other experiments of which there
     are results."""
-    archive = Archive(results)
     tables = [overview(archive)]
     for name, build in (("lobster", lobster), ("sokoban", sokoban)):
         if any(result.task == name for result in archive.results):

@@ -14,7 +14,7 @@ def to_markdown(table: Table) -> str:
     columns = headers(table)
     lines = [f"| {' | '.join(columns)} |", f"|---|---|{'---:|' * (len(columns) - 2)}"]
     lines += [
-        f"| {' | '.join(f'**{text}**' if text in ('no', 'no ~') else text for text in cells)} |"
+        f"| {' | '.join(f'**{text}**' if text in ('no', 'no †') else text for text in cells)} |"
         for cells in rows(table)
     ]
     notes = [f"{mark(number)} {note}." for number, note in enumerate(table.notes, start=1)]
@@ -87,7 +87,7 @@ def escape(text: str) -> str:
     special = {
         "\\": r"\textbackslash{}",
         "±": r"$\pm$",
-        "~": r"\textasciitilde{}",
+        "†": r"\textdagger{}",
         "^": r"\textasciicircum{}",
         "<": "$<$",
     }

@@ -23,7 +23,7 @@ def lobster(archive: Archive) -> Table:
     return Table(
         name="lobster",
         title="Mean relative loss on shortest paths in lobster graphs",
-        source=paper["figure"],
+        source=paper["table"],
         cells=tuple(cells),
         unit="relative loss, lower is better",
         decimals=3,
@@ -42,7 +42,7 @@ def sokoban(archive: Archive) -> Table:
     return Table(
         name="sokoban",
         title="Sokoban: unsolved test puzzles",
-        source=paper["section"],
+        source=paper["table"],
         cells=tuple(cells),
         unit="% unsolved, lower is better",
         paper_decimals=0,

@@ -115,7 +115,15 @@ def train_size(archive: Archive) -> Table:
     """Untuned baselines trained on 1,000 and on 10,000 examples."""
     paper = numbers()["train_size"]
     cells = [
-        _core_average(archive, f"{size:,} examples", f"untuned_{model}", paper[str(size)][model], paper["seeds"], size)
+        _core_average(
+            archive,
+            f"{size:,} examples",
+            f"untuned_{model}",
+            paper[str(size)][model],
+            paper["seeds"],
+            size,
+            title_of(model),
+        )
         for size in (1_000, 10_000)
         for model in BASELINES
     ]
@@ -125,7 +133,7 @@ def train_size(archive: Archive) -> Table:
         source=paper["table"],
         cells=tuple(cells),
         row_header="training set",
-        untested_columns=(title_of("untuned_pgn_combined"),),
+        untested_columns=(title_of("pgn_combined"),),
         remarks=(COMBINED,),
     )
 
@@ -209,12 +217,10 @@ def _by_task(
     return tuple(cells)
 
 
-def _core_average(
-    archive: Archive, row: str, variant: str, mean: float, seeds: int, size: int, column: str | None = None
-) -> Cell:
+def _core_average(archive: Archive, row: str, variant: str, mean: float, seeds: int, size: int, column: str) -> Cell:
     parts = [archive.find(task, variant, size) for task in CORE_TASKS]
     printed = Estimate(mean, None, seeds, None, None)
-    return Cell(row, column or title_of(variant), average_of(parts), printed, count_present(parts, "tasks"))
+    return Cell(row, column, average_of(parts), printed, count_present(parts, "tasks"))
 
 
 def _bare(value: float) -> Estimate:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy
 
@@ -69,6 +70,7 @@ def two_sided_tail(t: float, freedom: float) -> float:
     return min(1.0, float(2 * half * (_WEIGHTS * density).sum()))
 
 
+@cache
 def critical_value(level: float, freedom: float) -> float:
     """The t whose two-sided tail is `level`, by bisection."""
     low, high = 0.0, 2.0

@@ -74,17 +74,17 @@ def difference_of(cell: Cell, one: Judgement | None, table: Table) -> str:
     if table.kind == "ratio":
         return f"{cell.estimate.mean / cell.paper.mean:,.1f}"
     found, places = one.difference, table.decimals
-    text = f"{found.value:+,.{places}f}"
+    text = f"{found.value:+z,.{places}f}"
     if found.low is None or found.high is None or table.kind != "tested":
         return text
-    return f"{text} [{found.low:+,.{places}f}, {found.high:+,.{places}f}]"
+    return f"{text} [{found.low:+z,.{places}f}, {found.high:+z,.{places}f}]"
 
 
 def verdict_of(one: Judgement | None) -> str:
-    """Whether the difference is in the noise; with ~ where the spread of one side was taken for both."""
+    """Whether the difference is in the noise; with † where the spread of one side was taken for both."""
     if one is None or one.verdict == "-":
         return "-"
-    return one.verdict + (" ~" if one.difference.assumed else "")
+    return one.verdict + (" †" if one.difference.assumed else "")
 
 
 def explanations(table: Table) -> list[str]:
@@ -99,7 +99,7 @@ def explanations(table: Table) -> list[str]:
             "seen: a yes is no proof of equality."
         )
     if any(one is not None and one.p is not None and one.difference.assumed for one in table.judgements):
-        told.append("~ One side has a single seed or no printed deviation: the other side's is taken for both.")
+        told.append("† One side has a single seed or no printed deviation: the other side's is taken for both.")
     if any(cell.ours is not None and not cell.ours.comparable for cell in table.cells):
         told.append("What was not run as the paper's was is shown with what differs, and not judged.")
     return told

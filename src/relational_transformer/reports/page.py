@@ -1,0 +1,57 @@
+"""One HTML page with everything: tables, pictures, provenance. It loads nothing and runs nothing."""
+
+from collections.abc import Sequence
+from importlib import resources
+from typing import NamedTuple
+
+import jinja2
+
+import relational_transformer
+
+from .archive import Archive, is_clrs
+from .figures.drawing import STYLE
+from .paper import numbers
+from .sections import Section
+from .table import Table
+from .variants import MODELS
+
+
+class Tile(NamedTuple):
+    """A number to begin with."""
+
+    value: str
+    label: str
+
+
+def make_page(archive: Archive, main: Table, sections: Sequence[Section]) -> str:
+    """The page as text; `main` is the table that its first lines sum up."""
+    template = resources.files("relational_transformer.reports").joinpath("page.html").read_text(encoding="utf-8")
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    return environment.from_string(template).render(
+        introduction=(
+            "Every number that was measured, beside the number the paper prints, with the difference and whether it is "
+            "more than noise. What was not measured is shown as missing."
+        ),
+        source=numbers()["source"],
+        tiles=_tiles(archive, main),
+        sections=sections,
+        figure_style=STYLE,
+        version=relational_transformer.__version__,
+    )
+
+
+def _tiles(archive: Archive, main: Table) -> list[Tile]:
+    clrs = [result for result in archive.results if is_clrs(result)]
+    judged = [one.verdict for one in main.judgements if one]
+    there = sum(cell.ours is not None for cell in main.cells if not cell.present)
+    return [
+        Tile(f"{sum(len(result.scores) for result in archive.results):,}", "trained seeds"),
+        Tile(f"{len({result.task for result in clrs})} of {len(numbers()['main']['mean'])}", "CLRS-30 tasks measured"),
+        Tile(
+            f"{there} of {sum(not cell.present for cell in main.cells)}",
+            f"cells of the main table ({len(MODELS)} models)",
+        ),
+        Tile(f"{judged.count('yes')}", "of its differences in the noise"),
+        Tile(f"{judged.count('no')}", "more than noise"),
+        Tile(f"{judged.count('-')}", "not judged"),
+    ]

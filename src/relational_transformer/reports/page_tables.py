@@ -1,0 +1,123 @@
+"""A table as the page shows it: wide as in the paper, each cell with all that must be said of it."""
+
+from dataclasses import dataclass
+
+from .cell import Cell
+from .table import Judgement, Table
+from .wording import difference_of, explanations, headers, mark, ours_of, paper_of, rows, seeds_of
+
+LEGEND = (
+    "In a cell: our mean ± standard deviation over seeds; below it, in its own colour, the paper's; then the "
+    "difference and the number of our seeds. ≈ in the noise, ≠ more than noise, no sign: not judged."
+)
+SIGNS = {"yes": "≈", "no": "≠", "-": ""}
+
+
+@dataclass(frozen=True)
+class PageCell:
+    """Texts of one cell; empty where there is nothing to say. `kind` is its class: yes, no, unjudged or absent."""
+
+    kind: str
+    ours: str = ""
+    spread: str = ""
+    marks: str = ""
+    absent: str = ""
+    parts: str = ""
+    paper: str = ""
+    verdict: str = ""
+    seeds: str = ""
+
+
+@dataclass(frozen=True)
+class PageRow:
+    label: str
+    cells: tuple[PageCell, ...]
+    last: bool
+
+
+@dataclass(frozen=True)
+class PageTable:
+    """The wide table, and below it the long one with seeds, intervals and p-values."""
+
+    row_header: str
+    columns: tuple[str, ...]
+    rows: tuple[PageRow, ...]
+    notes: tuple[str, ...]
+    long_headers: tuple[str, ...]
+    long_rows: tuple[tuple[str, ...], ...]
+
+
+def lay_out(table: Table) -> PageTable:
+    """The table for the page. The long one is there only where something was measured."""
+    found = {(cell.row, cell.column): (cell, one) for cell, one in zip(table.cells, table.judgements, strict=True)}
+    columns = sorted(
+        table.columns, key=lambda column: len(table.columns) > 3 and column != "RT"
+    )  # RT without scrolling
+    wide = [
+        PageRow(
+            row,
+            tuple(
+                _cell(*found[row, column], table) if (row, column) in found else PageCell("absent")
+                for column in columns
+            ),
+            last=row in ("Average", "Over all runs"),
+        )
+        for row in table.rows
+    ]
+    numbered = tuple(f"{mark(number)} {note}." for number, note in enumerate(table.notes, start=1))
+    measured = table.without_missing_columns()
+    return PageTable(
+        row_header=table.row_header,
+        columns=tuple(columns),
+        rows=tuple(wide),
+        notes=(
+            *numbered,
+            *((LEGEND,) if table.kind == "tested" and table.measured else ()),
+            *explanations(table),
+            *table.remarks,
+        ),
+        long_headers=headers(measured),
+        long_rows=tuple(rows(measured)) if table.measured and table.kind == "tested" else (),
+    )
+
+
+def _cell(cell: Cell, one: Judgement | None, table: Table) -> PageCell:
+    paper = paper_of(cell, table) if cell.paper else ""
+    if cell.ours is None:
+        return PageCell("absent", absent="missing", parts=cell.present or "", paper=paper)
+    marks = mark(*(table.notes.index(note) + 1 for note in cell.ours.notes))
+    if cell.estimate is None:
+        return PageCell("absent", absent="all seeds failed" + marks, paper=paper)
+    shown, _, spread = ours_of(cell, table).removesuffix(marks).partition(" ")
+    return PageCell(
+        kind=_kind(one),
+        ours=shown,
+        spread=f" {spread}" if spread else "",
+        marks=marks,
+        paper=paper,
+        verdict=_verdict(cell, one, table),
+        seeds=_seeds(cell) if table.kind in ("tested", "shown") else "",
+    )
+
+
+def _kind(one: Judgement | None) -> str:
+    if one is None or one.verdict == "-":
+        return "unjudged"
+    return one.verdict
+
+
+def _verdict(cell: Cell, one: Judgement | None, table: Table) -> str:
+    if one is None:
+        return ""
+    shown = difference_of(cell, one, table).partition(" ")[0]
+    if table.kind == "ratio":
+        return f"× {shown}"
+    if table.kind == "exact":
+        return "equal" if one.verdict == "yes" else shown
+    assumed = "†" if one.difference.assumed and one.p is not None else ""
+    return f"{shown} {SIGNS[one.verdict]}{assumed}".strip()
+
+
+def _seeds(cell: Cell) -> str:
+    count = seeds_of(cell)
+    return "" if count.startswith("-") else f"n={count}"

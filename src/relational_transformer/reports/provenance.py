@@ -1,0 +1,46 @@
+"""Where the numbers come from: one line for every run that was read."""
+
+from .archive import Archive, is_clrs
+from .archive import ours_of as clrs_ours
+from .measured import Measured
+from .other_tables import ours_of as other_ours
+from .variants import title_of, variant_of
+
+HEADERS = ("task", "model", "seeds", "other than the paper's", "hardware", "hours", "commit")
+
+
+def describe_runs(archive: Archive) -> tuple[tuple[str, ...], ...]:
+    """Rows under `HEADERS`, by task and model."""
+    rows = [
+        (
+            result.task,
+            title_of(variant_of(result.model, result.config["settings"])) if is_clrs(result) else result.model,
+            _ranges(run.seeds),
+            "; ".join((clrs_ours if is_clrs(result) else other_ours)(result).notes) or "-",
+            run.hardware,
+            "-" if run.seconds is None else f"{run.seconds / 3600:.2f}",
+            (run.commit or "-")[:9],
+        )
+        for result in sorted(archive.results, key=_key)
+        for run in result.runs
+    ]
+    return tuple(rows)
+
+
+def _key(result: Measured) -> tuple[str, str, str]:
+    return result.task, result.model, str(result.config)
+
+
+def _ranges(seeds: tuple[int, ...]) -> str:
+    """Seeds in short.
+
+    >>> _ranges((0, 1, 2, 5))
+    '0-2, 5'
+    """
+    parts: list[list[int]] = []
+    for seed in sorted(seeds):
+        if parts and parts[-1][-1] == seed - 1:
+            parts[-1].append(seed)
+        else:
+            parts.append([seed])
+    return ", ".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else f"{part[0]}" for part in parts)

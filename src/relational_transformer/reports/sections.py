@@ -1,0 +1,86 @@
+"""The parts of the page, and what stands in each."""
+
+from dataclasses import dataclass
+
+from .archive import Archive
+from .page_tables import PageTable, lay_out
+from .paper import numbers
+from .pictures import ABLATIONS, Picture, bar_chart, class_chart, histograms, learning_curves, single_chart, table_chart
+from .provenance import HEADERS, describe_runs
+from .table import Table
+
+SHORT = {
+    "main": "Tasks",
+    "deviations": "Deviations",
+    "classes": "Classes",
+    "transformer": "Transformer",
+    "single_layer": "One layer",
+    "pointers": "Pointers",
+    "core_node": "Core node",
+    "edge_updates": "Edge updates",
+    "train_size": "Training sets",
+    "untuned": "Tuning",
+    "published_baselines": "Published",
+    "parameters": "Parameters",
+    "speed": "Speed",
+    "lobster": "Lobster",
+    "sokoban": "Sokoban",
+}
+
+CURVES = "Validation scores in percent: the mean over seeds, and a band from the worst seed to the best."
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: text, then pictures, then a table; any of them may be missing."""
+
+    name: str
+    short: str
+    title: str
+    text: tuple[str, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    table: PageTable | None = None
+    list: tuple[tuple[str, ...], ...] = ()
+    folded: bool = False
+    """Whether the table is shown only when asked for."""
+
+
+def make_sections(archive: Archive, tables: dict[str, Table]) -> list[Section]:
+    """All sections in the order of the page."""
+    curves = learning_curves(archive)
+    return [
+        Section("figure-1", "Figure 1", "Averages over classes", pictures=(bar_chart(archive), class_chart(archive))),
+        *(_table_section(table) for table in tables.values()),
+        Section("variance", "Variance", "How single runs are spread", pictures=tuple(histograms(archive))),
+        Section(
+            "curves",
+            "Curves",
+            "Learning curves",
+            text=(CURVES if curves else "Missing: no metrics.jsonl lies beside a result.",),
+            pictures=tuple(curves),
+        ),
+        Section(
+            "contradictions",
+            "The paper",
+            "Where the paper contradicts itself",
+            list=(("about", "what"), *((note["about"], note["says"]) for note in numbers()["contradictions"])),
+        ),
+        Section(
+            "runs",
+            "Runs",
+            "Where the numbers come from",
+            list=(HEADERS, *describe_runs(archive)) if archive.results else (),
+        ),
+    ]
+
+
+def _table_section(table: Table) -> Section:
+    pictures: tuple[Picture, ...] = ()
+    if table.name in ABLATIONS:
+        pictures = (table_chart(table),)
+    elif table.name in ("lobster", "sokoban"):
+        pictures = (single_chart(table),)
+    text = (f"{table.source} of the paper.",)
+    return Section(
+        table.name, SHORT[table.name], table.title, text, pictures, lay_out(table), folded=table.name == "deviations"
+    )

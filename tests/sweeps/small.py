@@ -4,7 +4,8 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from relational_transformer.sweeps import Cell, Run, plan
+from relational_transformer.sweeps import Run, plan
+from relational_transformer.sweeps.cells import Cell
 from tests.training.small import PROTOCOL, SETTINGS, small_config
 
 

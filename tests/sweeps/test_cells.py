@@ -1,7 +1,11 @@
 """The part of an experiment that was asked for."""
 
+from dataclasses import replace
+
 import pytest
 
+from relational_transformer.lobster import SETTINGS, LobsterProtocol
+from relational_transformer.sokoban import RECIPES
 from relational_transformer.sweeps import Part, cells_of, find_experiment
 from relational_transformer.training import PROTOCOLS
 
@@ -41,6 +45,20 @@ def test_experiments_that_want_the_same_thing_want_it_alike():
 
 def test_counting_parameters_needs_no_run():
     assert configs("parameters") == []
+    assert configs("parameters", seeds=3) == []
+
+
+def test_lobster_validates_ten_times_however_long_it_trains():
+    rt, _, _ = configs("lobster")
+    assert rt.protocol == LobsterProtocol()
+    (gcn,) = configs("lobster", models=("gcn",), examples=5_000)
+    assert (gcn.protocol.examples, gcn.protocol.validation_interval, gcn.settings) == (5_000, 500, SETTINGS["gcn"])
+
+
+def test_sokoban_has_a_recipe_and_levels():
+    transformer, rt = configs("sokoban", recipe="batched", levels="boxoban", examples=64_000)
+    assert (transformer.model, rt.model, rt.levels) == ("transformer", "rt", "boxoban")
+    assert rt.recipe == transformer.recipe == replace(RECIPES["batched"], steps=64_000)
 
 
 @pytest.mark.parametrize(

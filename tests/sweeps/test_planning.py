@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from relational_transformer.sweeps import Cell, Part, cells_of, execute, find_experiment, plan
+from relational_transformer.sweeps import Part, cells_of, execute, find_experiment, plan
+from relational_transformer.sweeps.cells import Cell
 from tests.sweeps.small import small_cell
 
 

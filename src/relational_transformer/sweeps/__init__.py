@@ -1,22 +1,9 @@
 """The experiments of the paper as lists of runs, and the engines that carry them out: this machine or a Ray cluster."""
 
-from .cells import Cell, Part, cells_of
-from .experiments import EXPERIMENTS, Experiment, find_experiment
+from .cells import Part, cells_of
+from .experiments import EXPERIMENTS, find_experiment
 from .planning import plan
 from .run import Run, execute
-from .sweep import Event, Outcome, sweep
+from .sweep import sweep
 
-__all__ = [
-    "EXPERIMENTS",
-    "Cell",
-    "Event",
-    "Experiment",
-    "Outcome",
-    "Part",
-    "Run",
-    "cells_of",
-    "execute",
-    "find_experiment",
-    "plan",
-    "sweep",
-]
+__all__ = ["EXPERIMENTS", "Part", "Run", "cells_of", "execute", "find_experiment", "plan", "sweep"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from relational_transformer.processors.settings import find_settings
 from relational_transformer.training.config import CompileMode, TrainConfig
@@ -11,6 +11,9 @@ from relational_transformer.training.protocol import PROTOCOLS
 
 from .experiments import ALIASES, Experiment
 from .kinds import Config
+
+LOBSTER_VALIDATIONS = 10
+"""Of a run, however long: as many as the paper's protocol has."""
 
 
 class Cell(NamedTuple):
@@ -22,7 +25,10 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Part:
-    """Which part of an experiment, and how it is trained. What is empty or None is all, as the paper has it."""
+    """Which part of an experiment, and how it is trained. What is empty or None is as the paper has it.
+
+    >>> part = Part(tasks=("core",), models=("rt", "mpnn"), seeds=3)
+    """
 
     tasks: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
@@ -30,35 +36,64 @@ class Part:
     examples: int | None = None
     precision: Precision = "tf32"
     compile: CompileMode = "auto"
+    recipe: Literal["original", "batched"] = "original"
+    """Of Sokoban: how the agent learns."""
+    levels: str | None = None
+    """Of Sokoban: a Boxoban folder; None for generated levels."""
 
 
 WHOLE = Part()
 
 
 def cells_of(experiment: Experiment, part: Part = WHOLE) -> list[Cell]:
-    """The cells of that part, task by task."""
-    tasks = choose("task", part.tasks, experiment.tasks)
-    models = choose("model", part.models, experiment.models)
-    seeds = experiment.seeds if part.seeds is None else part.seeds
+    """The cells of that part, task by task. An experiment without seeds has none: nothing is to be trained.
+
+    >>> from relational_transformer.sweeps import EXPERIMENTS
+    >>> [(cell.config.task, cell.config.model) for cell in cells_of(EXPERIMENTS["lobster"])]
+    [('lobster', 'rt'), ('lobster', 'gat'), ('lobster', 'gcn')]
+    """
     if part.seeds is not None and part.seeds < 1:
         raise ValueError(f"seeds must be at least 1, got {part.seeds}")
+    tasks = choose("task", part.tasks, experiment.tasks)
+    models = choose("model", part.models, experiment.models)
+    if experiment.seeds == 0:
+        return []
+    seeds = tuple(range(experiment.seeds if part.seeds is None else part.seeds))
+    examples = experiment.examples if part.examples is None else part.examples
     return [
-        _clrs_cell(task, model, size, tuple(range(seeds)), experiment, part)
+        _cell(task, model, train_size, seeds, examples, part)
         for task in tasks
         for model in models
-        for size in experiment.train_sizes
-        if seeds
+        for train_size in experiment.train_sizes
     ]
 
 
-def _clrs_cell(
-    task: str, model: str, train_size: int, seeds: tuple[int, ...], experiment: Experiment, part: Part
-) -> Cell:
-    examples = experiment.examples if part.examples is None else part.examples
-    protocol = replace(PROTOCOLS["paper"], train_examples=train_size)
-    protocol = protocol if examples is None else replace(protocol, examples=examples)
-    config = TrainConfig(task, model, find_settings(model), protocol, seeds, part.precision, part.compile)
-    return Cell("clrs", config)
+def _cell(task: str, model: str, train_size: int, seeds: tuple[int, ...], examples: int | None, part: Part) -> Cell:
+    if task == "lobster":
+        return Cell("lobster", _lobster_config(model, seeds, examples, part))
+    if task == "sokoban":
+        return Cell("sokoban", _sokoban_config(model, seeds, examples, part))
+    protocol = replace(PROTOCOLS["paper"], train_examples=train_size, **_given(examples=examples))
+    return Cell("clrs", TrainConfig(task, model, find_settings(model), protocol, seeds, part.precision, part.compile))
+
+
+def _lobster_config(model: Any, seeds: tuple[int, ...], examples: int | None, part: Part) -> Config:
+    from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol
+
+    protocol = LobsterProtocol(**_given(examples=examples))
+    protocol = replace(protocol, validation_interval=max(1, protocol.examples // LOBSTER_VALIDATIONS))
+    return LobsterConfig(model, SETTINGS[model], protocol, seeds, part.precision, part.compile)
+
+
+def _sokoban_config(model: Any, seeds: tuple[int, ...], steps: int | None, part: Part) -> Config:
+    from relational_transformer.sokoban import RECIPES, SokobanConfig
+
+    recipe = replace(RECIPES[part.recipe], **_given(steps=steps))
+    return SokobanConfig(model, recipe, seeds, part.levels, precision=part.precision, compile=part.compile)
+
+
+def _given(**options: int | None) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def choose(what: str, names: Iterable[str], offered: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The kinds of runs: what describes one, and what trains it. Each is imported when a run of it is met."""
+"""The kinds of runs: what describes one, what trains it and what it costs. Each is imported when a run of it is met."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
@@ -18,23 +18,44 @@ class Config(Protocol):
 
 
 class Kind(NamedTuple):
-    """How runs of one kind are read from JSON and trained.
+    """How runs of one kind are read from JSON, trained and judged.
 
     `train(config, folder, device, checkpoint_seconds=...)` goes on with what is in the folder, and returns the result.
+    `length(config)` is the number of examples that each seed trains on, and `flop(config)` what the whole run costs.
     """
 
     read_config: Callable[[dict[str, Any]], Config]
     train: Callable[..., dict[str, Any]]
+    length: Callable[[Any], int]
+    flop: Callable[[Any], float]
 
 
 def _clrs() -> Kind:
     from relational_transformer.training.config import TrainConfig
     from relational_transformer.training.session import train
 
-    return Kind(TrainConfig.from_dict, train)
+    from .costs.clrs import flop
+
+    return Kind(TrainConfig.from_dict, train, lambda config: config.protocol.examples, flop)
 
 
-_KINDS: dict[str, Callable[[], Kind]] = {"clrs": _clrs}
+def _lobster() -> Kind:
+    from relational_transformer.lobster import LobsterConfig, train
+
+    from .costs.lobster import flop
+
+    return Kind(LobsterConfig.from_dict, train, lambda config: config.protocol.examples, flop)
+
+
+def _sokoban() -> Kind:
+    from relational_transformer.sokoban import SokobanConfig, train
+
+    from .costs.sokoban import flop
+
+    return Kind(SokobanConfig.from_dict, train, lambda config: config.recipe.steps, flop)
+
+
+_KINDS: dict[str, Callable[[], Kind]] = {"clrs": _clrs, "lobster": _lobster, "sokoban": _sokoban}
 
 
 def find_kind(name: str) -> Kind:

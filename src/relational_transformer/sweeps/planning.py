@@ -21,6 +21,11 @@ def plan(root: Path, cells: Iterable[Cell], seeds_together: int) -> list[Run]:
     """The runs that give all seeds of all cells: those that are done, those to go on with, and new ones.
 
     A fleet that was begun goes on as it is. Seeds that nobody has begun are trained `seeds_together` at a time.
+
+    >>> from relational_transformer.sweeps import EXPERIMENTS, Part, cells_of
+    >>> cells = cells_of(EXPERIMENTS["main"], Part(tasks=("bfs",), models=("rt",)))
+    >>> [run.name for run in plan(Path("runs/nowhere"), cells, seeds_together=10)]
+    ['rt on bfs, seeds 0 to 9', 'rt on bfs, seeds 10 to 19']
     """
     if seeds_together < 1:
         raise ValueError(f"at least 1 seed must be trained at a time, got {seeds_together}")

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from .kinds import find_kind
 from .run import Run
 
 
@@ -22,6 +23,6 @@ def share_done(run: Run) -> float:
         return 1.0
     try:
         last = (run.folder / "metrics.jsonl").read_text().splitlines()[-1]
-        return min(1.0, json.loads(last)["examples"] / run.config.as_dict()["protocol"]["examples"])
+        return min(1.0, json.loads(last)["examples"] / find_kind(run.kind).length(run.config))
     except (OSError, ValueError, IndexError, KeyError):
         return 0.0

@@ -16,7 +16,13 @@ PATIENCE_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Run:
-    """One fleet of seeds in one folder. It travels between machines as JSON."""
+    """One fleet of seeds in one folder. It travels between machines as JSON.
+
+    >>> from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol
+    >>> run = Run("lobster", LobsterConfig("gcn", SETTINGS["gcn"], LobsterProtocol(), seeds=(0, 1)), Path("runs/gcn"))
+    >>> run.name, Run.from_dict(run.as_dict()) == run
+    ('gcn on lobster, seeds 0 to 1', True)
+    """
 
     kind: str
     config: Config
@@ -26,6 +32,11 @@ class Run:
     def name(self) -> str:
         """For people to read."""
         return f"{self.config.model} on {self.config.task}, {name_seeds(self.config.seeds)}"
+
+    @property
+    def flop(self) -> float:
+        """Floating-point operations of the whole run."""
+        return find_kind(self.kind).flop(self.config)
 
     def as_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "config": self.config.as_dict(), "folder": str(self.folder)}
@@ -40,7 +51,10 @@ class Run:
 def execute(
     run: Run, device: torch.device, checkpoint_seconds: float = 60.0, patience: float = PATIENCE_SECONDS
 ) -> dict[str, Any]:
-    """Train a run here, on from its last checkpoint, and return its result. What has its result is not trained."""
+    """Train a run here, on from its last checkpoint, and return its result. What has its result is not trained.
+
+    >>> result = execute(run, torch.device("cuda"))  # doctest: +SKIP
+    """
     train = find_kind(run.kind).train
     wait_until_free(run.folder, patience)
     return train(run.config, str(run.folder), device, checkpoint_seconds=checkpoint_seconds)

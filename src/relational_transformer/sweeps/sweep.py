@@ -47,6 +47,9 @@ def sweep(
     """Carry out the runs that have no result yet. `tick` is called about every `tick_seconds` while that lasts.
 
     Stopped by SIGINT or SIGTERM, it lets the runs save themselves; the same sweep then goes on from there.
+
+    >>> from relational_transformer.sweeps.engines import LocalEngine
+    >>> outcome = sweep(runs, LocalEngine(["cuda:0", "cuda:1"]))  # doctest: +SKIP
     """
     failures: dict[Path, list[str]] = defaultdict(list)
     losses: dict[Path, int] = defaultdict(int)

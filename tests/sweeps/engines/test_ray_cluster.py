@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from relational_transformer.sweeps import sweep
+from relational_transformer.sweeps import Run, sweep
 from relational_transformer.sweeps.engines import LocalEngine, RayEngine
 from tests.sweeps.small import impossible_cell, rows_of, scores_of, small_cell, small_runs
 
@@ -44,19 +44,19 @@ def test_a_killed_node_loses_nothing_and_nothing_is_done_twice(cluster, tmp_path
     good, impossible = small_runs(tmp_path / "ray", *CELLS), small_runs(tmp_path / "ray", impossible_cell())
     engine = RayEngine(cluster.address, checkpoint_seconds=0.0)
     assert (engine.device, engine.slots) == ("cpu", 2)
-    events: list[tuple[str, str]] = []
-    rows: dict[str, list[int]] = {run.name: [] for run in good}
+    events: list[tuple[Run, str]] = []
+    rows: dict[Run, list[int]] = {run: [] for run in good}
 
     def kill_the_node_when_both_have_begun() -> None:
         for run in good:
-            rows[run.name].append(rows_of(run))
-        if cluster.worker_nodes and all(rows[run.name][-1] for run in good):
+            rows[run].append(rows_of(run))
+        if cluster.worker_nodes and all(rows[run][-1] for run in good):
             cluster.remove_node(node, allow_graceful=False)
 
     outcome = sweep(
         [*good, *impossible],
         engine,
-        report=lambda event: events.append((event.run.name, event.what)),
+        report=lambda event: events.append((event.run, event.what)),
         tick=kill_the_node_when_both_have_begun,
         tick_seconds=0.05,
     )
@@ -64,9 +64,9 @@ def test_a_killed_node_loses_nothing_and_nothing_is_done_twice(cluster, tmp_path
 
     assert not cluster.worker_nodes, "no node was killed"
     assert outcome.done == tuple(good)
-    happened = Counter(what for name, what in events if name in rows)
+    happened = Counter(what for run, what in events if run in good)
     assert happened == {"done": 2, "lost": 1}
-    assert all(counts == sorted(counts) for counts in rows.values()), "a lost run began anew"
+    assert all(counts == sorted(counts) for counts in rows.values()), "the lost run began anew"
     assert all(rows_of(run) == 40 for run in good)
     (errors,) = outcome.given_up.values()
     assert errors == ("ValueError: num_heads must divide hidden_size=8, got num_heads=3",) * 3

@@ -1,28 +1,17 @@
-"""What runs cost, and how long they will take."""
-
-import json
-from dataclasses import replace
-from pathlib import Path
+"""What runs on CLRS-30 tasks cost."""
 
 import pytest
 
 from relational_transformer.clrs import ALGORITHMS, sample
 from relational_transformer.processors.settings import TUNED
-from relational_transformer.sweeps import Part, Run, cells_of, find_experiment, plan
-from relational_transformer.sweeps.cost import Speeds, flop, flop_of_step
-from relational_transformer.sweeps.task_sizes import TASK_SIZES
-from tests.sweeps.small import small_cell
+from relational_transformer.sweeps import Part, cells_of, find_experiment
+from relational_transformer.sweeps.costs.clrs import flop, flop_of_step
+from relational_transformer.sweeps.costs.task_sizes import TASK_SIZES
 
 
 def config_of(task: str, model: str = "rt", **part):
     (cell,) = cells_of(find_experiment("main"), Part(tasks=(task,), models=(model,), **part))
     return cell.config
-
-
-def finish(run: Run, seconds: float) -> None:
-    run.folder.mkdir(parents=True)
-    (run.folder / "config.json").write_text(json.dumps(run.config.as_dict()))
-    (run.folder / "result.json").write_text(json.dumps({"seconds": seconds - 1.0, "seconds_of_test": 1.0}))
 
 
 def test_a_step_of_rt_is_its_products_counted_by_hand():
@@ -60,32 +49,3 @@ def test_the_sizes_of_tasks_are_those_of_the_data(task: str):
 
 def test_every_algorithm_has_its_size():
     assert set(TASK_SIZES) == set(ALGORITHMS)
-
-
-def test_without_a_finished_run_nobody_knows_how_long(tmp_path: Path):
-    (run,) = plan(tmp_path, [small_cell()], 20)
-    assert Speeds([run]).seconds_left(run) is None
-
-
-def test_what_is_left_takes_as_long_as_the_like_took(tmp_path: Path):
-    cells = [small_cell(seeds=(0, 1)), small_cell(seeds=(2,)), small_cell(seeds=(3,))]
-    done, half, new = plan(tmp_path, cells, 20)
-    finish(done, seconds=100.0)
-    half.folder.mkdir()
-    (half.folder / "metrics.jsonl").write_text('{"examples": 4}\n{"examples": 8}\n')
-    speeds = Speeds([done, half, new])
-    assert speeds.seconds_left(done) == 0.0
-    assert speeds.seconds_left(new) == pytest.approx(50.0)
-    assert speeds.seconds_left(half) == pytest.approx(25.0)
-
-
-def test_a_model_is_judged_by_its_own_speed_if_it_has_one(tmp_path: Path):
-    kind, config = small_cell()
-    cells = [(kind, replace(config, model=name, seeds=(seed,))) for name in ("slow", "fast") for seed in (0, 1)]
-    runs = plan(tmp_path, [small_cell()._replace(config=config) for _, config in cells], seeds_together=1)
-    slow, slow_next, fast, fast_next = runs
-    finish(slow, seconds=90.0)
-    finish(fast, seconds=10.0)
-    speeds = Speeds(runs)
-    assert speeds.seconds_left(slow_next) == pytest.approx(90.0)
-    assert speeds.seconds_left(fast_next) == pytest.approx(10.0)

@@ -1,0 +1,36 @@
+"""The cost of a run of Sokoban."""
+
+from functools import cache
+
+import torch
+
+from relational_transformer.sokoban.agent import Agent, Memo, Model
+from relational_transformer.sokoban.config import SokobanConfig
+from relational_transformer.sokoban.observation import CORE_SIZE, FACTOR_SIZE, Observation
+from relational_transformer.sokoban.settings import AgentSettings
+
+from .counting import FORWARD_AND_BACKWARD, count, without_values
+
+OPEN_CELLS = 33
+"""Of a level, on average."""
+
+
+def flop(config: SokobanConfig) -> float:
+    """Operations of a run with all its seeds; the test and absent cells that are padded are not counted.
+
+    A window of steps takes one more forward pass, for the value of what comes after it.
+    """
+    recipe = config.recipe
+    forward_passes = recipe.steps * (FORWARD_AND_BACKWARD + 1 / recipe.window)
+    return len(config.seeds) * forward_passes * flop_of_step(config.model, config.settings)
+
+
+@cache
+def flop_of_step(model: Model, settings: AgentSettings) -> int:
+    """Operations of one forward pass of the agent on one observation."""
+    agent = without_values(lambda: Agent(model, settings))
+    observation = Observation(
+        torch.zeros(1, CORE_SIZE), torch.zeros(1, OPEN_CELLS, FACTOR_SIZE), torch.ones(1, OPEN_CELLS, dtype=torch.bool)
+    )
+    memo = Memo(torch.zeros(1, settings.memo_size), torch.ones(1, dtype=torch.bool))
+    return count(lambda: agent(observation, memo))

@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TORCH ?= torch==2.13.0
 PYTEST_ARGUMENTS ?=
 
-.PHONY: help setup train test test-gpu lint bench wheel clean
+.PHONY: help setup train test test-gpu lint bench docs wheel clean
 
 help:
 	@echo "make train     set up, then train a small model and print its scores"
@@ -15,6 +15,7 @@ help:
 	@echo "make lint      ruff and pyright"
 	@echo "make bench     speed, as ratios against anchors measured in the same run"
 	@echo "make test-gpu  the tests that need a CUDA device"
+	@echo "make docs      build the documentation site into site/; a warning is an error"
 	@echo "make wheel     build the wheel and import it where only torch and numpy are installed"
 
 setup: $(VENV)/.installed
@@ -47,6 +48,9 @@ lint: setup
 
 bench: setup
 	KINETO_LOG_LEVEL=99 $(BIN)/python benchmarks/layer.py
+
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 wheel: setup
 	rm -rf build/wheel && mkdir -p build/wheel

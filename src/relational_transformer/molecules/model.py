@@ -27,13 +27,12 @@ class MoleculeRegressor(Pretrained):
     Args:
         atom_size: features of an atom; 11 in PyG's QM9.
         bond_size: features of a bond; 4 in PyG's QM9.
-        node_size, edge_size, num_heads, head_size, node_hidden_size, edge_hidden_sizes, num_layers, dropout: of the
-            `RelationalTransformer`.
         distance_size: centres of the distance basis.
         longest_distance: the last centre, in the unit of the positions.
         readout: the atoms' numbers are added up (``sum``, for what grows with the molecule), or averaged (``mean``).
 
-    Targets are learnt in units of their spread: `set_scale` takes `mean` and `std` from the training targets.
+    The other arguments are those of `RelationalTransformer`. Targets are learnt in units of their spread: `set_scale`
+    takes `mean` and `std` from the training targets.
 
     Shapes: `Molecules` of M -> [M].
 

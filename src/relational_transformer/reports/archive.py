@@ -6,34 +6,34 @@ from collections.abc import Iterable
 from relational_transformer.clrs.classes import ALGORITHMS
 
 from .cell import Ours
+from .departures import departures_of, expected_protocol, other_precision
 from .measured import Measured
-from .variants import PAPER_PRECISION, departures, expected_protocol, variant_of
+from .variants import variant_of
 
 
 class Archive:
     """Results by task and model of the paper.
 
     Where several results would fit a cell, the one under the paper's protocol and settings is taken, else the one that
-    trained on most examples, then the one with most seeds.
+    trained longest, then the one with most seeds.
     """
 
     def __init__(self, results: Iterable[Measured]) -> None:
         self.results = tuple(results)
         self._by_cell: dict[tuple[str, str], list[Measured]] = defaultdict(list)
         for result in self.results:
-            if is_clrs(result):
-                self._by_cell[result.task, variant_of(result.model, result.config["settings"])].append(result)
+            self._by_cell[result.task, variant_named(result)].append(result)
 
     def of(self, task: str, variant: str, train_examples: int | None = None) -> list[Measured]:
-        """Results of a model on a CLRS-30 task, the one nearest to the paper's first."""
+        """Results of a model on a task, the one nearest to the paper's first."""
         found = self._by_cell.get((task, variant), [])
         if variant.startswith("untuned_"):  # trained on both sizes by the paper: never one for the other
             size = expected_protocol(variant, train_examples).train_examples
             found = [result for result in found if result.config["protocol"]["train_examples"] == size]
-        return sorted(found, key=lambda result: _distance(result, variant))
+        return sorted(found, key=_distance)
 
     def variants(self, task: str) -> list[str]:
-        """The models of which there are results on a CLRS-30 task."""
+        """The models of which there are results on a task."""
         return sorted(variant for one, variant in self._by_cell if one == task)
 
     def find(self, task: str, variant: str, train_examples: int | None = None) -> Ours | None:
@@ -51,12 +51,14 @@ class Archive:
 
 def ours_of(result: Measured) -> Ours:
     """A result as a cell shows it, with what sets it apart from the paper's."""
-    variant = variant_of(result.model, result.config["settings"])
-    different = _departures(result, variant)
-    precision = result.config.get("precision", "fp32")
-    notes = [", ".join(different)] if different else []
-    notes += [f"precision {precision}"] if precision not in PAPER_PRECISION else []
-    return Ours(result.estimate, len(result.failed), tuple(notes), comparable=not different)
+    different = departures_of(result)
+    notes = ((", ".join(different),) if different else ()) + other_precision(result)
+    return Ours(result.estimate, len(result.failed), notes, comparable=not different)
+
+
+def variant_named(result: Measured) -> str:
+    """The model of the paper that a result is of."""
+    return variant_of(result.model, result.config["settings"]) if is_clrs(result) else result.model
 
 
 def is_clrs(result: Measured) -> bool:
@@ -64,11 +66,6 @@ def is_clrs(result: Measured) -> bool:
     return result.task in ALGORITHMS
 
 
-def _departures(result: Measured, variant: str) -> tuple[str, ...]:
-    protocol = expected_protocol(variant, result.config["protocol"].get("train_examples"))
-    return departures(result.config, variant, protocol)
-
-
-def _distance(result: Measured, variant: str) -> tuple[bool, int, int]:
-    examples = result.config["protocol"].get("examples", 0)
-    return bool(_departures(result, variant)), -examples, -len(result.scores)
+def _distance(result: Measured) -> tuple[bool, int, int]:
+    length = result.config.get("protocol", {}).get("examples") or result.config.get("recipe", {}).get("steps", 0)
+    return bool(departures_of(result)), -length, -len(result.scores)

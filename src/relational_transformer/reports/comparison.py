@@ -2,14 +2,14 @@
 
 from relational_transformer.clrs.classes import TITLES as TASK_TITLES
 
-from .archive import Archive, is_clrs, ours_of
+from .archive import Archive, is_clrs, ours_of, variant_named
 from .cell import Cell
 from .formats import to_markdown
 from .other_tables import lobster, sokoban
 from .paper import published
 from .score_tables import AVERAGE, COMBINED, main
 from .table import Table
-from .variants import title_of, variant_of
+from .variants import title_of
 
 
 def compare(archive: Archive) -> str:
@@ -26,7 +26,7 @@ def overview(archive: Archive) -> Table:
     """Every result, also where several compete for one cell of the paper; then the averages of the main table."""
     cells = []
     for result in sorted(filter(is_clrs, archive.results), key=lambda one: (one.task, one.model, str(one.config))):
-        variant = variant_of(result.model, result.config["settings"])
+        variant = variant_named(result)
         cells.append(
             Cell(TASK_TITLES[result.task], title_of(variant), ours_of(result), published(result.task, variant))
         )

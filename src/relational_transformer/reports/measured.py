@@ -16,6 +16,11 @@ UNITS: dict[str, Callable[[float], float]] = {
 """From the test score in a result to the number that the paper prints; of a CLRS-30 task it is the score in percent."""
 
 
+def unit_of(task: str) -> Callable[[float], float]:
+    """From a score in a result or its metrics to the paper's unit."""
+    return UNITS.get(task, lambda score: 100 * score)
+
+
 @dataclass(frozen=True)
 class Run:
     """One `result.json`: where it lies, and what it says besides scores."""
@@ -57,6 +62,7 @@ def read_results(folder: Path) -> list[Measured]:
             result = json.loads(path.read_text())
             config = {key: value for key, value in result["config"].items() if key not in ("seeds", "compile")}
             _put_together(config, [(path.parent, result)])
+            _ = config["settings"], config.get("protocol") or config["recipe"]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{path} is no result ({type(error).__name__}: {error})") from None
         together[json.dumps(config, sort_keys=True)].append((path.parent, result))
@@ -65,7 +71,7 @@ def read_results(folder: Path) -> list[Measured]:
 
 def _put_together(config: dict[str, Any], results: list[tuple[Path, dict[str, Any]]]) -> Measured:
     rows = {row["seed"]: row for _, result in results for row in result["seeds"]}
-    unit = UNITS.get(config["task"], lambda score: 100 * score)
+    unit = unit_of(config["task"])
     return Measured(
         task=config["task"],
         model=config["model"],

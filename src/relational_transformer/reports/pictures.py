@@ -14,7 +14,7 @@ from .figures.histograms import draw_histograms
 from .paper import numbers
 from .score_tables import AVERAGE, classes
 from .table import Table
-from .variants import MODELS, title_of
+from .variants import MODELS, title_of, title_on
 
 ABLATIONS = ("transformer", "single_layer", "pointers", "core_node", "edge_updates")
 
@@ -111,23 +111,29 @@ def histograms(archive: Archive) -> list[Picture]:
 
 def learning_curves(archive: Archive) -> list[Picture]:
     """A picture for every task of which a run folder with its metrics is there. A model has one colour in all."""
-    found = {task: _curves(archive, task) for task in numbers()["main"]["mean"]}
+    found = {task: _curves(archive, task) for task in (*numbers()["main"]["mean"], "lobster", "sokoban")}
     models = dict.fromkeys([title_of("rt"), *(model for curves in found.values() for model in curves)])
     colors = {model: number for number, model in enumerate(models)}
-    pictures = []
-    for task, curves in found.items():
-        if curves:
-            pictures.append(Picture(f"curves-{task}", "", draw_curves(TASK_TITLES[task], curves, colors)))
-    return pictures
+    return [Picture(f"curves-{task}", "", _drawn(task, curves, colors)) for task, curves in found.items() if curves]
+
+
+def _drawn(task: str, curves: dict[str, Curve], colors: dict[str, int]) -> Drawing:
+    if task == "lobster":
+        top = nice_top([min(max(curve.mean), 1.0) for curve in curves.values()])
+        return draw_curves("Lobster graphs: relative loss", curves, colors, top, "graphs")
+    if task == "sokoban":
+        return draw_curves("Sokoban: unsolved games in training", curves, colors, seen="steps")
+    return draw_curves(TASK_TITLES[task], curves, colors)
 
 
 def _curves(archive: Archive, task: str) -> dict[str, Curve]:
+    """The curves of a task by model: of the result nearest to the paper's that has one."""
     found = {}
     for variant in archive.variants(task):
         curves = [read_curve(result) for result in archive.of(task, variant)]
         there = [curve for curve in curves if curve is not None]
         if there:
-            found[title_of(variant)] = there[0]
+            found[title_on(task, variant)] = there[0]
     return found
 
 

@@ -1,10 +1,8 @@
 """Where the numbers come from: one line for every run that was read."""
 
-from .archive import Archive, is_clrs
-from .archive import ours_of as clrs_ours
+from .archive import Archive, ours_of, variant_named
 from .measured import Measured
-from .other_tables import ours_of as other_ours
-from .variants import title_of, variant_of
+from .variants import title_on
 
 HEADERS = ("task", "model", "seeds", "other than the paper's", "hardware", "hours", "commit")
 
@@ -14,9 +12,9 @@ def describe_runs(archive: Archive) -> tuple[tuple[str, ...], ...]:
     rows = [
         (
             result.task,
-            title_of(variant_of(result.model, result.config["settings"])) if is_clrs(result) else result.model,
+            title_on(result.task, variant_named(result)),
             _ranges(run.seeds),
-            "; ".join((clrs_ours if is_clrs(result) else other_ours)(result).notes) or "-",
+            "; ".join(ours_of(result).notes) or "-",
             run.hardware,
             "-" if run.seconds is None else f"{run.seconds / 3600:.2f}",
             (run.commit or "-")[:9],

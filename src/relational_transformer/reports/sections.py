@@ -27,7 +27,10 @@ SHORT = {
     "sokoban": "Sokoban",
 }
 
-CURVES = "Validation scores in percent: the mean over seeds, and a band from the worst seed to the best."
+CURVES = (
+    "Validation scores in percent (relative loss on lobster graphs): the mean over seeds, and a band from the worst "
+    "seed to the best."
+)
 
 
 @dataclass(frozen=True)

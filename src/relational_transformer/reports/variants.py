@@ -1,11 +1,9 @@
-"""Which model of the paper a result is of, and what its run has that the paper's has not."""
+"""The models of the paper, their names in print, and which of them a run is of."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from relational_transformer.processors.settings import ABLATIONS, TUNED, UNTUNED, Settings
-from relational_transformer.training.protocol import PROTOCOLS, Protocol
 
 MODELS = ("deep_sets", "gat", "gatv2", "mpnn", "pgn", "pgn_masked", "pgn_combined", "rt")
 """The columns of the paper's main table, in its order."""
@@ -29,10 +27,8 @@ TITLES: dict[str, str] = {
 }
 """Names of models as the paper prints them."""
 
-PAPER_PRECISION = ("fp32", "fp64")
-"""The paper says nothing of precision; its hardware computes in float32."""
-
-_KNOWN: dict[str, Settings] = {**TUNED, **ABLATIONS, **{f"untuned_{name}": one for name, one in UNTUNED.items()}}
+KNOWN: dict[str, Settings] = {**TUNED, **ABLATIONS, **{f"untuned_{name}": one for name, one in UNTUNED.items()}}
+"""The settings of every model that the paper ran on CLRS-30."""
 
 
 def title_of(variant: str) -> str:
@@ -45,6 +41,15 @@ def title_of(variant: str) -> str:
     return TITLES.get(plain, plain) + (", untuned" if plain != variant else "")
 
 
+def title_on(task: str, variant: str) -> str:
+    """A model's name in print on a task: the lobster experiment has but one GAT.
+
+    >>> title_on("lobster", "gat")
+    'GAT'
+    """
+    return "GAT" if (task, variant) == ("lobster", "gat") else title_of(variant)
+
+
 def variant_of(model: str, settings: Mapping[str, Any]) -> str:
     """The model of the paper that these settings are nearest to: the one of the same processor from which fewest of
     them differ, and the one the run is called after if there are several. A processor of your own goes by its name.
@@ -52,40 +57,16 @@ def variant_of(model: str, settings: Mapping[str, Any]) -> str:
     >>> variant_of("rt", {**vars(TUNED["rt"]), "num_layers": 1})
     'rt_single_layer'
     """
-    same = [name for name, known in _KNOWN.items() if known.processor == settings.get("processor")]
+    same = [name for name, known in KNOWN.items() if known.processor == settings.get("processor")]
     if not same:
         return model
-    return min(same, key=lambda name: (len(_changes(settings, vars(_KNOWN[name]))), name != model))
+    return min(same, key=lambda name: (len(changes(settings, vars(KNOWN[name]))), name != model))
 
 
-def departures(config: Mapping[str, Any], variant: str, protocol: Protocol) -> tuple[str, ...]:
-    """What a run of a CLRS-30 task has in its protocol or its model that the paper's has not, in words."""
-    different = changes_in_words(config["protocol"], vars(protocol))
-    if variant in _KNOWN:
-        different += changes_in_words(config["settings"], vars(_KNOWN[variant]))
-    return different
+def changes(ours: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+    """What is other than usual, with our values; a list is a tuple after its trip through JSON."""
 
-
-def changes_in_words(ours: Mapping[str, Any], usual: Mapping[str, Any]) -> tuple[str, ...]:
-    """What is other than usual: `("validation interval 3,200",)`."""
-    return tuple(f"{name.replace('_', ' ')} {_in_words(value)}" for name, value in _changes(ours, usual).items())
-
-
-def expected_protocol(variant: str, train_examples: int | None = None) -> Protocol:
-    """The paper's protocol. It trained the untuned baselines on 1,000 examples as well as on 10,000."""
-    paper = PROTOCOLS["paper"]
-    sizes = (1_000, paper.train_examples) if variant.startswith("untuned_") else ()
-    return replace(paper, train_examples=train_examples) if train_examples in sizes else paper
-
-
-def _changes(ours: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
     def plain(value: Any) -> Any:
         return list(value) if isinstance(value, tuple) else value
 
     return {name: value for name, value in ours.items() if plain(usual.get(name)) != plain(value)}
-
-
-def _in_words(value: Any) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return f"{value:,}" if isinstance(value, int) else str(value)

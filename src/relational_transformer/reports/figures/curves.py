@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..measured import Measured
+from ..measured import Measured, unit_of
 from .drawing import PALETTE, Drawing
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 390, 220, 32, 8, 40, 28
@@ -15,7 +15,7 @@ POINTS = 120
 
 @dataclass(frozen=True)
 class Curve:
-    """Mean, lowest and highest validation score of the seeds, in percent, after so many examples."""
+    """Mean, lowest and highest validation score of the seeds, in the paper's unit, after so many examples."""
 
     examples: tuple[int, ...]
     mean: tuple[float, ...]
@@ -26,6 +26,7 @@ class Curve:
 def read_curve(result: Measured) -> Curve | None:
     """The curve of a result from the `metrics.jsonl` beside it; None where there is none."""
     scores: dict[int, list[float]] = defaultdict(list)
+    unit = unit_of(result.task)
     for run in result.runs:
         path = run.folder / "metrics.jsonl"
         if not path.is_file():
@@ -33,7 +34,7 @@ def read_curve(result: Measured) -> Curve | None:
         try:
             for line in path.read_text().splitlines():
                 row = json.loads(line)
-                scores[row["examples"]] += [100 * score for score in row["validation"] if score is not None]
+                scores[row["examples"]] += [unit(score) for score in row["validation"] if score is not None]
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{path} holds no metrics of a run ({type(error).__name__}: {error})") from None
     there = _thinned([(examples, values) for examples, values in sorted(scores.items()) if values])
@@ -47,35 +48,39 @@ def read_curve(result: Measured) -> Curve | None:
     )
 
 
-def draw_curves(title: str, curves: Mapping[str, Curve], colors: Mapping[str, int]) -> Drawing:
-    """One line a model, the mean over its seeds; the band goes from the worst seed to the best."""
+def draw_curves(
+    title: str, curves: Mapping[str, Curve], colors: Mapping[str, int], top: float = 100.0, seen: str = "examples"
+) -> Drawing:
+    """One line a model, the mean over its seeds, from 0 to `top`; the band goes from the worst seed to the best."""
     drawing = Drawing(title, WIDTH, HEIGHT)
     last = max(curve.examples[-1] for curve in curves.values())
-    _axes(drawing, last)
+    _axes(drawing, top, f"{last:,} {seen}")
     key = float(LEFT)
     for model, curve in curves.items():
         color = f"c{colors[model] % PALETTE}"
         across = [LEFT + examples / last * (WIDTH - LEFT - RIGHT) for examples in curve.examples]
         around = [*zip(across, curve.high, strict=True), *zip(across[::-1], curve.low[::-1], strict=True)]
-        drawing.area([(x, _y(score)) for x, score in around], f"area band {color}")
-        drawing.curve([(x, _y(score)) for x, score in zip(across, curve.mean, strict=True)], f"curve {color}")
+        drawing.area([(x, _y(score, top)) for x, score in around], f"area band {color}")
+        drawing.curve([(x, _y(score, top)) for x, score in zip(across, curve.mean, strict=True)], f"curve {color}")
         drawing.box(key, 22, 10, 4, f"area {color}")
         drawing.text(key + 14, 28, model, "small")
         key += 26 + 6.2 * len(model)
     return drawing
 
 
-def _axes(drawing: Drawing, last: int) -> None:
+def _axes(drawing: Drawing, top: float, end: str) -> None:
     drawing.text(0, 12, drawing.title, "bold")
-    for percent in (0, 25, 50, 75, 100):
-        drawing.line(LEFT, _y(percent), WIDTH - RIGHT, _y(percent), "grid")
-        drawing.text(LEFT - 6, _y(percent) + 4, f"{percent}", "soft small end")
+    for step in range(5):
+        value = top * step / 4
+        drawing.line(LEFT, _y(value, top), WIDTH - RIGHT, _y(value, top), "grid")
+        drawing.text(LEFT - 6, _y(value, top) + 4, f"{value:g}", "soft small end")
     drawing.text(LEFT, HEIGHT - 8, "0", "soft small middle")
-    drawing.text(WIDTH - RIGHT, HEIGHT - 8, f"{last:,} examples", "soft small end")
+    drawing.text(WIDTH - RIGHT, HEIGHT - 8, end, "soft small end")
 
 
-def _y(percent: float) -> float:
-    return TOP + (100 - percent) / 100 * (HEIGHT - TOP - BOTTOM)
+def _y(value: float, top: float) -> float:
+    """What is above the top is drawn at the top."""
+    return TOP + (1 - min(value / top, 1.0)) * (HEIGHT - TOP - BOTTOM)
 
 
 def _thinned(points: Sequence[tuple[int, list[float]]]) -> list[tuple[int, list[float]]]:

@@ -1,0 +1,73 @@
+"""What a run has that the paper's has not, in words."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from relational_transformer.clrs.classes import ALGORITHMS
+from relational_transformer.training.protocol import PROTOCOLS, Protocol
+
+from .measured import Measured
+from .variants import KNOWN, changes, variant_of
+
+PAPER_PRECISION = ("fp32", "fp64")
+"""The paper says nothing of precision; its hardware computes in float32."""
+
+
+def departures_of(result: Measured) -> tuple[str, ...]:
+    """What makes another experiment of a run than the paper's: in its protocol, its model, its data."""
+    if result.task in ALGORITHMS:
+        return _of_clrs(result)
+    of_task = {"lobster": _of_lobster, "sokoban": _of_sokoban}.get(result.task)
+    return of_task(result) if of_task else ()
+
+
+def other_precision(result: Measured) -> tuple[str, ...]:
+    """Named as well, but no other experiment."""
+    precision = result.config.get("precision", "fp32")
+    return () if precision in PAPER_PRECISION else (f"precision {precision}",)
+
+
+def expected_protocol(variant: str, train_examples: int | None = None) -> Protocol:
+    """The paper's protocol. It trained the untuned baselines on 1,000 examples as well as on 10,000."""
+    paper = PROTOCOLS["paper"]
+    sizes = (1_000, paper.train_examples) if variant.startswith("untuned_") else ()
+    return replace(paper, train_examples=train_examples) if train_examples in sizes else paper
+
+
+def _of_clrs(result: Measured) -> tuple[str, ...]:
+    variant = variant_of(result.model, result.config["settings"])
+    protocol = expected_protocol(variant, result.config["protocol"].get("train_examples"))
+    different = _in_words(result.config["protocol"], vars(protocol))
+    if variant in KNOWN:
+        different += _in_words(result.config["settings"], vars(KNOWN[variant]))
+    return different
+
+
+def _of_lobster(result: Measured) -> tuple[str, ...]:
+    from relational_transformer.lobster.protocol import LobsterProtocol
+    from relational_transformer.lobster.settings import SETTINGS
+
+    settings = {str(model): vars(one) for model, one in SETTINGS.items()}
+    different = _in_words(result.config["protocol"], vars(LobsterProtocol()))
+    return different + _in_words(result.config["settings"], settings[result.model])
+
+
+def _of_sokoban(result: Measured) -> tuple[str, ...]:
+    from relational_transformer.sokoban.settings import RECIPES, AgentSettings
+
+    different = () if result.config["levels"] else ("levels of our own generator",)
+    different += _in_words({"test_levels": result.config["test_levels"]}, {"test_levels": 1_000})
+    different += _in_words(result.config["recipe"], vars(RECIPES["original"]))
+    return different + _in_words(result.config["settings"], vars(AgentSettings()))
+
+
+def _in_words(ours: Mapping[str, Any], usual: Mapping[str, Any]) -> tuple[str, ...]:
+    """What is other than usual: `("validation interval 3,200",)`."""
+    return tuple(f"{name.replace('_', ' ')} {_value(value)}" for name, value in changes(ours, usual).items())
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,79 @@
+"""Lobster graphs and Sokoban beside the paper's numbers."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol
+from relational_transformer.reports.archive import Archive
+from relational_transformer.reports.comparison import compare
+from relational_transformer.reports.measured import read_results
+from relational_transformer.reports.pictures import learning_curves
+from relational_transformer.reports.tables import build_table, table_for
+from relational_transformer.sokoban.config import SokobanConfig
+from relational_transformer.sokoban.settings import RECIPES
+from tests.reports.fakes import PROVENANCE
+
+
+def write(folder: Path, config: LobsterConfig | SokobanConfig, scores: list[float], validation: str = "") -> None:
+    rows = [{"seed": seed, "test": score, "failed": False} for seed, score in zip(config.seeds, scores, strict=True)]
+    folder.mkdir(parents=True)
+    (folder / "result.json").write_text(json.dumps({"config": config.as_dict(), "seeds": rows, **PROVENANCE}))
+    if validation:
+        (folder / "metrics.jsonl").write_text(f'{{"examples": 1000, "loss": [1], "validation": {validation}}}\n')
+
+
+def lobster(model: str = "rt", seeds: int = 3, **protocol) -> LobsterConfig:
+    return LobsterConfig(model, SETTINGS[model], LobsterProtocol(**protocol), tuple(range(seeds)), precision="fp32")  # pyright: ignore
+
+
+def sokoban(model: str = "rt", seeds: int = 3, **rest) -> SokobanConfig:
+    settings = {"recipe": RECIPES["original"], "levels": "boxoban", "precision": "fp32", **rest}
+    return SokobanConfig(model, seeds=tuple(range(seeds)), **settings)  # pyright: ignore
+
+
+def test_relative_losses_are_shown_as_they_are_and_judged_by_our_spread(tmp_path):
+    write(tmp_path / "a", lobster(), [0.21, 0.22, 0.24])
+    write(tmp_path / "b", lobster("gat"), [0.50, 0.51, 0.52])
+    text = table_for("lobster", tmp_path)
+    assert "| Lobster graphs of size 100 | RT | 3 | 0.223 ± 0.015 | 0.22 | +0.003 [" in text
+    assert "| yes † |" in text
+    assert "| Lobster graphs of size 100 | GAT | 3 | 0.510 ± 0.010 | 0.28 | +0.230 [" in text
+    assert "**no †**" in text
+    assert "Not measured: GCN." in text
+
+
+def test_a_shorter_lobster_run_is_marked_and_not_judged(tmp_path):
+    write(tmp_path / "a", lobster(examples=20_000, weighted=True), [0.2, 0.2, 0.3])
+    text = table_for("lobster", tmp_path)
+    assert "¹ examples 20,000, weighted on." in text
+    assert "| - | - |" in text
+
+
+def test_sokoban_counts_what_is_not_solved(tmp_path):
+    write(tmp_path / "a", sokoban(), [0.70, 0.71, 0.72])
+    table = build_table("sokoban", Archive(read_results(tmp_path)))
+    rt = table.cells[1]
+    assert (rt.estimate.mean, rt.paper.mean) == (pytest.approx(29.0), 29)
+    assert table.judgements[1].verdict == "yes"
+    assert not table.judgements[1].difference.assumed
+
+
+def test_sokoban_with_own_levels_or_another_recipe_says_so(tmp_path):
+    recipe = replace(RECIPES["batched"], steps=1_000_000)
+    write(tmp_path / "a", sokoban("transformer", levels=None, recipe=recipe, test_levels=100), [0.5, 0.5, 0.6])
+    text = table_for("sokoban", tmp_path)
+    assert "¹ levels of our own generator, test levels 100, num games" in text
+    assert "steps 1,000,000" in text
+
+
+def test_they_are_in_the_readmes_table_and_have_learning_curves(tmp_path):
+    write(tmp_path / "a", lobster(), [0.21, 0.22, 0.24], validation="[0.3, 0.4, 0.5]")
+    write(tmp_path / "b", sokoban("transformer"), [0.6, 0.6, 0.7], validation="[0.6, 0.6, 0.7]")
+    archive = Archive(read_results(tmp_path))
+    text = compare(archive)
+    assert "| Lobster graphs of size 100 | RT |" in text
+    assert "| Sokoban | Transformer | 3 | 36.67" in text
+    assert [picture.name for picture in learning_curves(archive)] == ["curves-lobster", "curves-sokoban"]

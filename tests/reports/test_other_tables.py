@@ -65,7 +65,7 @@ def test_sokoban_with_own_levels_or_another_recipe_says_so(tmp_path):
     recipe = replace(RECIPES["batched"], steps=1_000_000)
     write(tmp_path / "a", sokoban("transformer", levels=None, recipe=recipe, test_levels=100), [0.5, 0.5, 0.6])
     text = table_for("sokoban", tmp_path)
-    assert "¹ levels of our own generator, test levels 100, num games" in text
+    assert "¹ levels of our own generator, test levels 100, learning rate" in text
     assert "steps 1,000,000" in text
 
 

@@ -16,6 +16,9 @@ class Archive:
 
     Where several results would fit a cell, the one under the paper's protocol and settings is taken, else the one that
     trained longest, then the one with most seeds.
+
+    >>> Archive([]).find("bfs", "rt") is None  # nothing was measured
+    True
     """
 
     def __init__(self, results: Iterable[Measured]) -> None:

@@ -13,7 +13,14 @@ from .tables import TABLES, build_table
 
 
 def write_report(folder: Path, archive: Archive) -> list[Path]:
-    """Write `index.html`, `tables/NAME.md|csv|tex` and `figures/NAME.svg` below a folder; returns what was written."""
+    """Write `index.html`, `tables/NAME.md|csv|tex` and `figures/NAME.svg` below a folder; returns what was written.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     written = write_report(Path(folder), Archive([]))
+    >>> written[0].name, len(written) > 50
+    ('index.html', True)
+    """
     tables = {name: build_table(name, archive) for name in TABLES}
     sections = make_sections(archive, tables)
     texts = {folder / "index.html": make_page(archive, tables["main"], sections)}

@@ -12,6 +12,9 @@ class Estimate:
 
     `deviation` is the standard deviation s over n seeds, `error` the standard error of the mean, s / sqrt(n) for a
     plain mean, and `freedom` its degrees of freedom, n - 1 for a plain mean.
+
+    >>> Estimate.of([90.0, 94.0, 92.0, 92.0])
+    Estimate(mean=92.0, deviation=1.63..., seeds=4, error=0.81..., freedom=3)
     """
 
     mean: float

@@ -17,7 +17,11 @@ STEP = 0.1
 
 @cache
 def numbers() -> dict[str, Any]:
-    """The contents of `paper.json`."""
+    """The contents of `paper.json`.
+
+    >>> numbers()["main"]["average"]["rt"]
+    66.18
+    """
     return json.loads(resources.files("relational_transformer.reports").joinpath("paper.json").read_text())
 
 

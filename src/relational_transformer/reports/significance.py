@@ -32,6 +32,10 @@ def difference(ours: Estimate, theirs: Estimate) -> Difference:
 
     Where the spread of one side is not known (a single seed, or a paper that prints none), it is taken to be the
     other's: Student's t-test with the one deviation there is.
+
+    >>> found = difference(Estimate.printed(93.0, 2.0, 5), Estimate.printed(94.24, 1.5, 20))
+    >>> round(found.value, 2), round(found.low, 2), round(found.high, 2), round(found.p, 3)
+    (-1.24, -3.67, 1.19, 0.249)
     """
     value = ours.mean - theirs.mean
     if ours.error is not None and theirs.error is not None and ours.freedom and theirs.freedom:

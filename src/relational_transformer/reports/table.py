@@ -22,7 +22,14 @@ class Judgement:
 @dataclass(frozen=True)
 class Table:
     """Cells in reading order. Differences are `tested` for being noise, counts must be `exact`ly equal, and what is
-    neither is `shown` with its difference or its `ratio`."""
+    neither is `shown` with its difference or its `ratio`.
+
+    >>> from relational_transformer.reports.estimate import Estimate
+    >>> from relational_transformer.reports.cell import Ours
+    >>> cell = Cell("BFS", "RT", Ours(Estimate.of([99.0, 98.0])), Estimate.printed(99.14, 0.7, 20))
+    >>> Table("bfs", "An example", "", (cell,)).judgements[0].verdict
+    'yes'
+    """
 
     name: str
     title: str

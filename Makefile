@@ -7,11 +7,12 @@ BIN := $(VENV)/bin
 TORCH ?= torch==2.13.0
 PYTEST_ARGUMENTS ?=
 
-.PHONY: help setup train test test-gpu lint bench docs wheel clean
+.PHONY: help setup browser train test test-gpu lint bench docs wheel clean
 
 help:
 	@echo "make train     set up, then train a small model and print its scores"
 	@echo "make test      set up, then run the tests"
+	@echo "make browser   install Chromium, with which the tests look at the page of rt report (Debian, as root)"
 	@echo "make lint      ruff and pyright"
 	@echo "make bench     speed, as ratios against anchors measured in the same run"
 	@echo "make test-gpu  the tests that need a CUDA device"
@@ -37,6 +38,14 @@ train: setup
 
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not gpu" -n 2 $(PYTEST_ARGUMENTS)
+
+browser:
+	@command -v chromium >/dev/null || (apt-get update -qq && apt-get install --yes --no-install-recommends -qq chromium) \
+		>/dev/null || echo "Chromium could not be installed: the tests that need it are skipped"
+
+ifdef CI
+test: browser
+endif
 
 test-gpu:
 	python3 -m pytest tests/gpu $(PYTEST_ARGUMENTS)

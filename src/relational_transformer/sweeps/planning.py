@@ -13,7 +13,6 @@ from typing import Any
 
 from .cells import Cell
 from .kinds import Config
-from .progress import is_begun, is_done
 from .run import Run, name_seeds
 
 
@@ -39,7 +38,7 @@ def _runs_of(root: Path, cell: Cell, seeds_together: int) -> list[Run]:
     group = group_folder(root, cell.config)
     missing = set(cell.config.seeds)
     runs = []
-    for run in sorted(_known_runs(group, cell), key=lambda run: not is_done(run.folder)):
+    for run in sorted(_known_runs(group, cell), key=lambda run: not run.is_done):
         if missing & set(run.config.seeds):
             runs.append(run)
             missing -= set(run.config.seeds)
@@ -56,14 +55,24 @@ def group_folder(root: Path, config: Config) -> Path:
     return root / config.task / config.model / digest
 
 
+def finished_runs(root: Path) -> list[Run]:
+    """All runs below a folder that have their results, whatever experiment they are of."""
+    runs = []
+    for path in sorted(root.glob("*/*/*/seed*/config.json")):
+        content = json.loads(path.read_text())
+        kind = content["task"] if content["task"] in ("lobster", "sokoban") else "clrs"
+        run = Run.from_dict({"kind": kind, "config": content, "folder": str(path.parent)})
+        runs += [run] if run.is_done else []
+    return runs
+
+
 def _known_runs(group: Path, cell: Cell) -> list[Run]:
     """Runs that have left something to go on from; a folder with a configuration alone has not."""
     runs = []
     for path in sorted(group.glob("seed*/config.json")):
-        if is_done(path.parent) or is_begun(path.parent):
-            seeds = tuple(json.loads(path.read_text())["seeds"])
-            runs.append(Run(cell.kind, _with_seeds(cell.config, seeds), path.parent))
-    return runs
+        seeds = tuple(json.loads(path.read_text())["seeds"])
+        runs.append(Run(cell.kind, _with_seeds(cell.config, seeds), path.parent))
+    return [run for run in runs if run.is_done or run.is_begun]
 
 
 def _fleets(seeds: list[int], size: int) -> list[tuple[int, ...]]:

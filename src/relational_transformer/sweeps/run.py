@@ -1,17 +1,13 @@
-"""A run: what is trained, and the folder it lives in."""
+"""A run: what is trained, and the folder it lives in, which tells how far it is, whoever works on it."""
 
-import fcntl
-import time
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
+from relational_transformer.training.run_folder import RunFolder
 
 from .kinds import Config, find_kind
-
-PATIENCE_SECONDS = 120.0
-"""How long to wait for a folder whose last worker may still be dying; network file systems take that long to notice."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +30,28 @@ class Run:
         return f"{self.config.model} on {self.config.task}, {name_seeds(self.config.seeds)}"
 
     @property
+    def is_done(self) -> bool:
+        """Whether it has its result."""
+        return RunFolder(self.folder).result.is_file()
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether there is a checkpoint to go on from."""
+        folder = RunFolder(self.folder)
+        return folder.checkpoint.is_file() or folder.previous_checkpoint.is_file()
+
+    @property
+    def share_done(self) -> float:
+        """How much of it is behind it, from 0 to 1, at its last checkpoint."""
+        if self.is_done:
+            return 1.0
+        try:
+            last = RunFolder(self.folder).metrics.read_text().splitlines()[-1]
+            return min(1.0, json.loads(last)["examples"] / find_kind(self.kind).length(self.config))
+        except (OSError, IndexError):  # nothing is saved yet
+            return 0.0
+
+    @property
     def flop(self) -> float:
         """Floating-point operations of the whole run."""
         return find_kind(self.kind).flop(self.config)
@@ -46,33 +64,6 @@ class Run:
         """A run as `as_dict` gave it, after a trip through JSON."""
         config = find_kind(content["kind"]).read_config(content["config"])
         return Run(content["kind"], config, Path(content["folder"]))
-
-
-def execute(
-    run: Run, device: torch.device, checkpoint_seconds: float = 60.0, patience: float = PATIENCE_SECONDS
-) -> dict[str, Any]:
-    """Train a run here, on from its last checkpoint, and return its result. What has its result is not trained.
-
-    >>> result = execute(run, torch.device("cuda"))  # doctest: +SKIP
-    """
-    train = find_kind(run.kind).train
-    wait_until_free(run.folder, patience)
-    return train(run.config, str(run.folder), device, checkpoint_seconds=checkpoint_seconds)
-
-
-def wait_until_free(folder: Path, patience: float) -> None:
-    """Wait until nobody holds the lock of a run folder, at most for `patience` seconds."""
-    lock = folder / ".lock"
-    deadline = time.monotonic() + patience
-    while lock.exists():
-        with lock.open("a") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    return  # who opens the folder will say that it is taken
-        time.sleep(0.2)
 
 
 def name_seeds(seeds: tuple[int, ...]) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 
 from relational_transformer.training.run_folder import RunFolder
 
-from .progress import share_done
 from .run import Run
 
 
@@ -30,4 +29,4 @@ class Speeds:
         A model that has not been run is taken to be as fast as the others were, which is rough.
         """
         speed = self._by_model.get(run.config.model, self._overall)
-        return None if speed is None else run.flop * (1.0 - share_done(run)) / speed
+        return None if speed is None else run.flop * (1.0 - run.share_done) / speed

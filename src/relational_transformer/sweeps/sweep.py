@@ -10,7 +10,6 @@ from types import FrameType
 from typing import Literal
 
 from .engines.engine import Ended, Engine
-from .progress import is_done
 from .run import Run
 
 ATTEMPTS = 3
@@ -54,7 +53,7 @@ def sweep(
     failures: dict[Path, list[str]] = defaultdict(list)
     losses: dict[Path, int] = defaultdict(int)
     given_up: dict[Run, tuple[str, ...]] = {}
-    open_runs = {run.folder: run for run in runs if not is_done(run.folder)}
+    open_runs = {run.folder: run for run in runs if not run.is_done}
 
     def judge(ended: Ended) -> None:
         run = open_runs[ended.run.folder]

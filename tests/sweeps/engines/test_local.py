@@ -12,7 +12,7 @@ import torch
 
 from relational_transformer.sweeps import execute, sweep
 from relational_transformer.sweeps.engines import EngineOptions, LocalEngine, open_engine
-from relational_transformer.sweeps.run import wait_until_free
+from relational_transformer.sweeps.execution import wait_until_free
 from tests.sweeps.small import impossible_cell, rows_of, scores_of, small_cell, small_runs
 
 PARTS = 60

@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..progress import is_done
 from ..run import Run
 from .engine import Ended
 
@@ -104,7 +103,7 @@ def _judge(working: _Working) -> Ended:
     """What became of a run whose process has ended."""
     _close(working.process)
     status = working.process.returncode
-    if status == 0 and is_done(working.run.folder):
+    if status == 0 and working.run.is_done:
         return Ended(working.run)
     reason = f"killed by signal {-status}" if status < 0 else _last_line(working.run)
     return Ended(working.run, error=f"{reason} (see {working.run.folder / LOG})")

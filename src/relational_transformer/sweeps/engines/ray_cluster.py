@@ -9,8 +9,8 @@ import logging
 import os
 from typing import Any
 
-from ..progress import is_done
-from ..run import Run, execute
+from ..execution import execute
+from ..run import Run
 from .engine import Ended
 
 SECONDS_TO_SAVE = 60.0
@@ -79,7 +79,7 @@ class RayEngine:
             return Ended(run, error=f"{type(error.cause).__name__}: {_first_line(error.cause)}")
         except exceptions.RayError as error:
             return Ended(run, error=_first_line(error))
-        if not is_done(run.folder):
+        if not run.is_done:
             return Ended(
                 run,
                 error=f"{machine} wrote the result where this machine does not see it: --out must be on shared storage",

@@ -13,7 +13,8 @@ import traceback
 
 from relational_transformer.training.devices import find_device
 
-from ..run import Run, execute
+from ..execution import execute
+from ..run import Run
 
 FAILED, STOPPED = 1, 130
 

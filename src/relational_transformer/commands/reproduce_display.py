@@ -1,0 +1,149 @@
+"""What `rt reproduce` shows: the plan, how far the sweep is, and what became of it."""
+
+import time
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from relational_transformer.sweeps import Run
+from relational_transformer.sweeps.engines import Engine
+from relational_transformer.sweeps.run import name_seeds
+from relational_transformer.sweeps.speeds import Speeds
+from relational_transformer.sweeps.sweep import Event, Outcome
+
+SECONDS_BETWEEN_LOOKS = 5.0
+"""How often the folders of all runs are looked at."""
+
+
+def show_plan(title: str, runs: Sequence[Run], speeds: Speeds) -> None:
+    """The runs, their cost and the time left."""
+    console = Console()
+    with console.status("Counting the operations of every run"):
+        lines = plan_lines(title, runs, speeds)
+    console.print("\n".join(lines), soft_wrap=True, highlight=False)
+
+
+def plan_lines(title: str, runs: Sequence[Run], speeds: Speeds) -> list[str]:
+    """A heading, a line for each run, and the sum of it all."""
+    rows = [("task", "model", "seeds", "done", "PFLOP", "time left", "folder")]
+    rows += [
+        (
+            run.config.task,
+            run.config.model,
+            name_seeds(run.config.seeds).partition(" ")[2],
+            f"{run.share_done:.0%}",
+            format_petaflop(run.flop),
+            format_duration(speeds.seconds_left(run)),
+            str(run.folder),
+        )
+        for run in runs
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = [title]
+    for row in rows:
+        words = [cell.ljust(width) for cell, width in zip(row[:2], widths[:2], strict=True)]
+        figures = [cell.rjust(width) for cell, width in zip(row[2:-1], widths[2:-1], strict=True)]
+        lines.append("   ".join([*words, *figures, row[-1]]))
+    return [*lines, describe_plan(runs, speeds)]
+
+
+def describe_plan(runs: Sequence[Run], speeds: Speeds) -> str:
+    """The sum of it all, in words."""
+    if not runs:
+        return "Nothing is to be trained."
+    total, left = sum(run.flop for run in runs), sum(run.flop * (1 - run.share_done) for run in runs)
+    done = sum(run.is_done for run in runs)
+    begun = sum(0 < run.share_done < 1 for run in runs)
+    counts = f"{len(runs)} runs: {done} done, {begun} begun, {len(runs) - done - begun} not yet."
+    cost = f"{format_petaflop(total)} PFLOP of matrix products in all, {format_petaflop(left)} left."
+    times = [speeds.seconds_left(run) for run in runs]
+    known = [seconds for seconds in times if seconds is not None]
+    if len(known) < len(times):
+        return f"{counts} {cost} How long that takes is known when the first of them has ended."
+    return (
+        f"{counts} {cost} About {format_duration(sum(known))} of one slot's time left, as fast as those that are done."
+    )
+
+
+class SweepDisplay:
+    """A bar for the whole sweep, by cost, and a line for everything that happens; plain lines without a terminal."""
+
+    def __init__(self, runs: Sequence[Run], engine: Engine) -> None:
+        self.runs, self.engine = runs, engine
+        self.costs = {run: run.flop for run in runs}
+        self.console = Console(stderr=True)
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=40),
+            TextColumn("{task.percentage:.1f}%   {task.fields[status]}"),
+            console=self.console,
+            transient=True,
+        )
+        self.bar = self.progress.add_task("sweep", total=sum(self.costs.values()), status="")
+        self.looked = 0.0
+        self.share_at_start = self._made()
+        self.started = time.monotonic()
+
+    def __enter__(self) -> "SweepDisplay":
+        waiting = sum(not run.is_done for run in self.runs)
+        self._say(f"{waiting} of {len(self.runs)} runs to train, {self.engine.slots} at a time")
+        if self.console.is_terminal:
+            self.progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.console.is_terminal:
+            self.progress.stop()
+
+    def report(self, event: Event) -> None:
+        """One line for what happened to a run."""
+        done = sum(run.is_done for run in self.runs)
+        detail = f": {event.detail}" if event.detail else ""
+        self._say(f"[{done}/{len(self.runs)}] {event.what}: {event.run.name}{detail}")
+
+    def update(self) -> None:
+        """Look how far the runs are, now and then."""
+        if time.monotonic() - self.looked < SECONDS_BETWEEN_LOOKS or not self.console.is_terminal:
+            return
+        made, total = self._made(), sum(self.costs.values())
+        speed = (made - self.share_at_start) / (time.monotonic() - self.started)
+        left = (total - made) / speed if speed > 0 else None
+        done = sum(run.is_done for run in self.runs)
+        status = f"{done} of {len(self.runs)} runs done   {format_duration(left)} left"
+        self.progress.update(self.bar, completed=made, status=status)
+        self.looked = time.monotonic()
+
+    def conclude(self, outcome: Outcome) -> None:
+        """What was given up, at the end where it is seen."""
+        for run, errors in outcome.given_up.items():
+            self._say(f"given up after {len(errors)} failures: {run.name} in {run.folder}: {errors[-1]}")
+
+    def _made(self) -> float:
+        return sum(cost * run.share_done for run, cost in self.costs.items())
+
+    def _say(self, line: str) -> None:
+        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def format_petaflop(operations: float) -> str:
+    """In 10^15 operations, three digits or all of them.
+
+    >>> format_petaflop(2.4231e15), format_petaflop(132_123.4e15)
+    ('2.42', '132,123')
+    """
+    return f"{operations / 1e15:,.0f}" if operations >= 1e17 else f"{operations / 1e15:.3g}"
+
+
+def format_duration(seconds: float | None) -> str:
+    """Hours and minutes; minutes and seconds where it is less than an hour.
+
+    >>> format_duration(59.6), format_duration(7_380), format_duration(None)
+    ('1:00 min', '2:03 h', '?')
+    """
+    if seconds is None:
+        return "?"
+    if round(seconds) < 3600:
+        return f"{round(seconds) // 60}:{round(seconds) % 60:02d} min"
+    minutes = round(seconds / 60)
+    return f"{minutes // 60:,}:{minutes % 60:02d} h"

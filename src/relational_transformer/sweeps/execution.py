@@ -1,0 +1,41 @@
+"""A run carried out in this process."""
+
+import fcntl
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .kinds import find_kind
+from .run import Run
+
+PATIENCE_SECONDS = 120.0
+"""How long to wait for a folder whose last worker may still be dying; network file systems take that long to notice."""
+
+
+def execute(
+    run: Run, device: torch.device, checkpoint_seconds: float = 60.0, patience: float = PATIENCE_SECONDS
+) -> dict[str, Any]:
+    """Train a run here, on from its last checkpoint, and return its result. What has its result is not trained.
+
+    >>> result = execute(run, torch.device("cuda"))  # doctest: +SKIP
+    """
+    train = find_kind(run.kind).train
+    wait_until_free(run.folder, patience)
+    return train(run.config, str(run.folder), device, checkpoint_seconds=checkpoint_seconds)
+
+
+def wait_until_free(folder: Path, patience: float) -> None:
+    """Wait until nobody holds the lock of a run folder, at most for `patience` seconds."""
+    lock = folder / ".lock"
+    deadline = time.monotonic() + patience
+    while lock.exists():
+        with lock.open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    return  # who opens the folder will say that it is taken
+        time.sleep(0.2)

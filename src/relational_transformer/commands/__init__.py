@@ -32,9 +32,9 @@ COMMANDS = {
         },
     ),
     "evaluate": Command("score a trained run again", "rt evaluate runs/bfs-rt-paper --nodes 64"),
-    "reproduce": Command("make a table of the paper again", "rt reproduce TABLE"),
+    "reproduce": Command("make a table of the paper again", "rt reproduce edge_updates --plan"),
     "tune": Command("search hyperparameters by Distributed Grid Descent", "rt tune rt --trials 100"),
-    "report": Command("tables and figures of what was measured", "rt report"),
+    "report": Command("tables and figures of what was measured", "rt report results --out report"),
 }
 
 

@@ -58,14 +58,16 @@ class Agent(nn.Module):
     Core, factors and memo are embedded by a Linear each and are the nodes of a set; after the layers only the core's
     vector c is used:
 
-    .. math::
-        \text{memo}' = \tanh(W_m c) \qquad
-        h = \text{ReLU}(W_h c) \qquad \text{policy} = \text{softmax}(W_p h) \qquad \text{value} = w_v \cdot h
+    $$\text{memo}' = \tanh(W_m c) \qquad
+    h = \text{ReLU}(W_h c) \qquad \text{policy} = \text{softmax}(W_p h) \qquad \text{value} = w_v \cdot h$$
 
     **Edges are latent**: the relational layers start from zero vectors, the same for every pair of nodes, and the agent
     is given nothing that belongs to a pair.
 
     The agent is cut into `embed`, `layers` and `decide`, so that a trainer can compile one layer and use it for all.
+
+    >>> sum(parameter.numel() for parameter in Agent("transformer").parameters())  # the published agent's
+    4508182
     """
 
     def __init__(self, model: Model, settings: AgentSettings | None = None) -> None:

@@ -19,7 +19,13 @@ DATA_SEEDS: dict[Split, int] = {"train": 1, "test": 3}
 @dataclass(frozen=True)
 class SokobanConfig:
     """One fleet: `seeds` of one agent. All that changes its numbers is here, but for the device and the kernels'
-    switch, which the result names."""
+    switch, which the result names.
+
+    >>> from relational_transformer.sokoban import RECIPES
+    >>> config = SokobanConfig("rt", RECIPES["original"], seeds=(0, 1))
+    >>> SokobanConfig.from_dict(config.as_dict()) == config
+    True
+    """
 
     model: Model
     recipe: Recipe

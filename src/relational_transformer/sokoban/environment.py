@@ -15,6 +15,12 @@ class Environment:
 
     Attributes:
         board: where the games stand; every step writes into the same tensors.
+
+    >>> from relational_transformer.sokoban import generate_levels
+    >>> environment = Environment(generate_levels(4, seed=0), first_level=torch.arange(4))
+    >>> outcome = environment.step(torch.tensor([0, 1, 2, 3]))
+    >>> environment.num_games, outcome.solved.tolist()
+    (4, [False, False, False, False])
     """
 
     def __init__(self, levels: Levels, first_level: Tensor, capacity: int | None = None) -> None:

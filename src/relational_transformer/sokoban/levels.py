@@ -20,6 +20,10 @@ class Levels:
     Attributes:
         walls, targets, boxes: bool [M, 100].
         agent: the cell where the agent starts, [M].
+
+    >>> level = parse_levels("; 0\\n#####\\n#@$.#\\n#####\\n")
+    >>> len(level), level.agent.tolist(), level.boxes.nonzero().tolist(), level.targets.nonzero().tolist()
+    (1, [11], [[0, 12]], [[0, 13]])
     """
 
     walls: Tensor
@@ -97,6 +101,8 @@ def load_levels(folder: Path | str, split: str) -> Levels:
     """All levels of a split in a Boxoban folder: every `.txt` file of `FOLDER/SPLIT`, in the order of their names.
 
     `folder` may be Boxoban's difficulty (`unfiltered`) or the folder above it that holds `unfiltered`.
+
+    >>> levels = load_levels("boxoban-levels", "test")  # doctest: +SKIP
     """
     folder = Path(folder)
     places = [folder / split, folder / "unfiltered" / split]

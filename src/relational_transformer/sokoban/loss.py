@@ -20,7 +20,7 @@ class Window(NamedTuple):
 
 
 def n_step_returns(reward: Tensor, done: Tensor, value_after: Tensor, discount: float) -> Tensor:
-    r""":math:`R_t = r_t + \gamma R_{t+1}`, with nothing after the end of a game, and the value of the state after the
+    r"""$R_t = r_t + \gamma R_{t+1}$, with nothing after the end of a game, and the value of the state after the
     window as its last return. Shapes: [T, ...], [T, ...], [...] -> [T, ...].
 
     >>> n_step_returns(torch.tensor([1.0, 0.0, 2.0]), torch.tensor([False, True, False]), torch.tensor(10.0), 0.5)
@@ -37,8 +37,7 @@ def n_step_returns(reward: Tensor, done: Tensor, value_after: Tensor, discount: 
 def actor_critic_loss(window: Window, value_after: Tensor, recipe: Recipe) -> Tensor:
     r"""The loss of every seed, [S]: summed over the steps of the window, averaged over the games.
 
-    .. math::
-        \sum_t -\log \pi(a_t) (R_t - V_t) + \tfrac12 (R_t - V_t)^2 - 0.02\, H(\pi_t)
+    $$\sum_t -\log \pi(a_t) (R_t - V_t) + \tfrac12 (R_t - V_t)^2 - 0.02\, H(\pi_t)$$
 
     The first difference is a number, not differentiated. `value_after` [S, B] is the value after the window.
     """

@@ -15,9 +15,8 @@ BETAS = (0.9, 0.999)
 class ClippedAdam:
     r"""Scale the gradient of a seed down to the norm `gradient_clip` where it is longer, then
 
-    .. math::
-        m \leftarrow \beta_1 m + (1 - \beta_1) g \quad v \leftarrow \beta_2 v + (1 - \beta_2) g^2 \quad
-        w \leftarrow w - \eta \frac{m / (1 - \beta_1^t)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}
+    $$m \leftarrow \beta_1 m + (1 - \beta_1) g \quad v \leftarrow \beta_2 v + (1 - \beta_2) g^2 \quad
+    w \leftarrow w - \eta \frac{m / (1 - \beta_1^t)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}$$
     """
 
     def __init__(self, fleet: Fleet, recipe: Recipe, compiled: bool = False) -> None:

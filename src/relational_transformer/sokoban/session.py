@@ -27,6 +27,10 @@ def train(
     """Train one fleet in the folder `out`, or go on with it, and return its result.
 
     A run that has its result already is not run again. `report` is called about every `report_seconds`.
+
+    >>> from relational_transformer.sokoban import RECIPES
+    >>> config = SokobanConfig("rt", RECIPES["batched"], seeds=(0, 1))
+    >>> result = train(config, "runs/sokoban-rt", torch.device("cuda"))  # doctest: +SKIP
     """
     with torch.device("meta"):  # what cannot be built is refused before a folder is made
         config.build()

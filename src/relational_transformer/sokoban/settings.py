@@ -7,7 +7,11 @@ from relational_transformer.nn.checks import check_positive
 
 @dataclass(frozen=True)
 class AgentSettings:
-    """WMG's published sizes, and the edge sizes that the RT paper tuned for Sokoban (d_e, d_eh1, d_eh2)."""
+    """WMG's published sizes, and the edge sizes that the RT paper tuned for Sokoban (d_e, d_eh1, d_eh2).
+
+    >>> AgentSettings().edge_size, AgentSettings(num_layers=2).num_layers
+    (128, 2)
+    """
 
     size: int = 256
     num_layers: int = 10
@@ -27,7 +31,11 @@ class AgentSettings:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How an agent learns: actor and critic on windows of a few steps of some games at once."""
+    """How an agent learns: actor and critic on windows of a few steps of some games at once.
+
+    >>> RECIPES["original"].num_games, RECIPES["original"].window
+    (1, 4)
+    """
 
     num_games: int = 1
     """Games played at once by each seed."""

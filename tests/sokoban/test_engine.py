@@ -1,0 +1,104 @@
+"""One update of the engine against WMG's algorithm written as a loop over single games."""
+
+import pytest
+import torch
+
+from relational_transformer.sokoban import Agent, Environment, Recipe, parse_levels
+from relational_transformer.sokoban.agent import Memo
+from relational_transformer.sokoban.chance import draw, first_levels
+from relational_transformer.sokoban.engine import Engine
+from relational_transformer.sokoban.evaluation import no_memo
+from relational_transformer.training.fleet import Fleet, initialise
+from tests.sokoban.small import ROOMS, SETTINGS
+
+RECIPE = Recipe(num_games=3, window=4, learning_rate=1e-2, gradient_clip=2.0)
+UPDATES = 32  # 128 steps: every game runs out of time at least once
+
+
+def make_engine(seeds: tuple[int, ...], *, model: str, games: int) -> Engine:
+    agents = [initialise(lambda: Agent(model, SETTINGS), seed).double() for seed in seeds]
+    fleet = Fleet(agents, torch.device("cpu"))
+    levels = parse_levels(ROOMS)
+    environment = Environment(levels, first_levels(seeds, games, len(levels)).flatten())
+    recipe = Recipe(**{**vars(RECIPE), "num_games": games})
+    engine = Engine(agents[0], fleet, environment, recipe, precision="fp64", compiled=False)
+    engine.load(draw(seeds, 0, UPDATES, recipe.window, games, len(levels)))
+    return engine
+
+
+def slow_training(seed: int, model: str) -> tuple[dict[str, torch.Tensor], dict[str, float]]:
+    """One game, torch's own Adam, a loop over steps: WMG's worker."""
+    agent = initialise(lambda: Agent(model, SETTINGS), seed).double()
+    optimizer = torch.optim.Adam(agent.parameters(), lr=RECIPE.learning_rate, eps=RECIPE.adam_epsilon)
+    levels = parse_levels(ROOMS)
+    chance = draw((seed,), 0, UPDATES, RECIPE.window, 1, len(levels))
+    environment = Environment(levels, first_levels((seed,), 1, len(levels)).flatten())
+    memo = no_memo(agent, 1, torch.device("cpu"))
+    sums = {"rewards": 0.0, "finished": 0.0, "solved": 0.0}
+    for update in range(UPDATES):
+        logs, values, rewards, ends, entropies = [], [], [], [], []
+        for step in range(RECIPE.window):
+            decision = agent(environment.observe(), memo)
+            policy = torch.distributions.Categorical(logits=decision.logits[0])
+            total = policy.probs.cumsum(0)
+            action = int((total <= chance.uniform[update, step, 0, 0]).sum())
+            outcome = environment.step(torch.tensor([action]))
+            logs.append(policy.log_prob(torch.tensor(action)))
+            entropies.append(policy.entropy())
+            values.append(decision.value[0])
+            rewards.append(4.0 * outcome.board.reward.item())
+            ends.append(bool(outcome.done))
+            sums["rewards"] += outcome.board.reward.item()
+            sums["finished"] += float(outcome.done)
+            sums["solved"] += float(outcome.solved)
+            environment.restart(outcome.done, chance.next_level[update, step, 0])
+            memo = Memo(decision.memo, ~outcome.done)
+        with torch.no_grad():
+            target = agent(environment.observe(), memo).value[0].item()
+        loss = torch.zeros((), dtype=torch.float64)
+        for step in reversed(range(RECIPE.window)):
+            target = rewards[step] + 0.995 * (0.0 if ends[step] else target)
+            advantage = target - values[step].item()
+            loss = loss - logs[step] * advantage + 0.5 * (target - values[step]) ** 2 - 0.02 * entropies[step]
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(agent.parameters(), RECIPE.gradient_clip)
+        optimizer.step()
+        memo = Memo(memo.vector.detach(), memo.kept)
+    return {name: parameter.detach() for name, parameter in agent.named_parameters()}, sums
+
+
+@pytest.mark.parametrize("model", ["transformer", "rt"])
+def test_one_game_is_trained_as_a_plain_loop_trains_it(model: str):
+    engine = make_engine((7,), model=model, games=1)
+    for _ in range(UPDATES):
+        engine.update()
+    expected, sums = slow_training(7, model)
+    assert {name: getattr(engine, name).item() for name in sums} == sums
+    assert sums["finished"] >= 1
+    for name, parameter in expected.items():
+        torch.testing.assert_close(engine.fleet.parameters[name][0], parameter, rtol=1e-6, atol=1e-9)
+
+
+def test_a_fleet_of_two_learns_what_two_alone_do():
+    together = make_engine((3, 4), model="rt", games=3)
+    for _ in range(3):
+        together.update()
+    for number, seed in enumerate((3, 4)):
+        alone = make_engine((seed,), model="rt", games=3)
+        for _ in range(3):
+            alone.update()
+        torch.testing.assert_close(together.losses[number], alone.losses[0])
+        for name, block in alone.fleet.parameters.items():
+            torch.testing.assert_close(together.fleet.parameters[name][number], block[0])
+
+
+def test_a_loss_that_is_not_finite_is_noted_for_its_seed_alone():
+    engine = make_engine((3, 4), model="transformer", games=2)
+    with torch.no_grad():
+        engine.fleet.parameters["value.bias"][1] = torch.inf
+    engine.update()
+    assert engine.finite.tolist() == [True, False]
+    engine.update()
+    assert engine.finite.tolist() == [True, False]
+    assert engine.losses[0].isfinite()

@@ -40,8 +40,9 @@ test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not gpu" -n 2 $(PYTEST_ARGUMENTS)
 
 browser:
-	@command -v chromium >/dev/null || (apt-get update -qq && apt-get install --yes --no-install-recommends -qq chromium) \
-		>/dev/null || echo "Chromium could not be installed: the tests that need it are skipped"
+	@command -v chromium >/dev/null || (apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends -qq chromium) >/dev/null || \
+		echo "Chromium could not be installed: the tests that need it are skipped"
 
 ifdef CI
 test: browser

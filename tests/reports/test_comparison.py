@@ -35,6 +35,10 @@ def test_the_average_is_there_when_all_tasks_are(tmp_path):
     assert rows(tmp_path)[-1].startswith("| Average | RT | 2 | 6")
 
 
+def test_nothing_measured_is_said_so(tmp_path):
+    assert compare(Archive(read_results(tmp_path))) == "Nothing was measured yet.\n"
+
+
 def test_a_model_that_the_paper_does_not_know_is_shown_without_a_comparison(tmp_path):
     write_result(tmp_path / "a", "bfs", [0.9, 0.8], "gat_full")
     assert rows(tmp_path)[0] == "| BFS | gat_full | 2 | 85.00 ± 7.07 | - | - | - | - |"

@@ -15,7 +15,9 @@ from .variants import title_of
 def compare(archive: Archive) -> str:
     """Markdown: a row for every result of a CLRS-30 task, averages over tasks, and the other experiments of which there
     are results."""
-    tables = [overview(archive)]
+    if not archive.results:
+        return "Nothing was measured yet.\n"
+    tables = [overview(archive)] if any(map(is_clrs, archive.results)) else []
     for name, build in (("lobster", lobster), ("sokoban", sokoban)):
         if any(result.task == name for result in archive.results):
             tables.append(build(archive))

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from .table import Table
 from .wording import explanations, headers, mark, missing, rows
 
+SPREAD = "± is the standard deviation over seeds."
+
 
 def to_markdown(table: Table) -> str:
     """A Markdown table with its footnotes and remarks; columns of which nothing was measured are named beneath."""
@@ -18,16 +20,13 @@ def to_markdown(table: Table) -> str:
         for cells in rows(table)
     ]
     notes = [f"{mark(number)} {note}." for number, note in enumerate(table.notes, start=1)]
-    return (
-        "\n".join([*lines, "", *(f"{line}  " for line in (*notes, *explanations(table), *table.remarks))]).rstrip()
-        + "\n"
-    )
+    return "\n".join([*lines, "", *(f"{line}  " for line in (*notes, *_told(table)))]).rstrip() + "\n"
 
 
 def to_latex(table: Table) -> str:
     """A `table` environment for the booktabs package."""
     table = table.without_missing_columns()
-    caption = " ".join((f"{table.title}.", *explanations(table), *table.remarks))
+    caption = " ".join((f"{table.title}.", *_told(table)))
     notes = [f"\\textsuperscript{{{number}}} {escape(note)}." for number, note in enumerate(table.notes, start=1)]
     body = [" & ".join(escape(text) for text in cells) + r" \\" for cells in rows(table)]
     return "\n".join(
@@ -80,6 +79,11 @@ def to_csv(table: Table) -> str:
 FORMATS: dict[str, Callable[[Table], str]] = {"markdown": to_markdown, "csv": to_csv, "latex": to_latex}
 """By the names that `rt report --format` takes."""
 ENDINGS: dict[str, str] = {"markdown": "md", "csv": "csv", "latex": "tex"}
+
+
+def _told(table: Table) -> tuple[str, ...]:
+    """What stands below a table, or in its caption."""
+    return (*((SPREAD,) if table.kind == "tested" else ()), *explanations(table), *table.remarks)
 
 
 def escape(text: str) -> str:

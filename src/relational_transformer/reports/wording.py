@@ -91,7 +91,7 @@ def explanations(table: Table) -> list[str]:
     """How the verdicts of this table came about."""
     if table.kind != "tested" or not table.measured:
         return []
-    told = ["± is the standard deviation over seeds."]
+    told = []
     if table.comparisons:
         told.append(
             f"In the noise: Welch's t-test does not tell the two means apart at level {LEVEL}, p being corrected by "

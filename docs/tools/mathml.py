@@ -12,4 +12,8 @@ BLOCK = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.DOTA
 
 def on_page_content(content: str, **_: Any) -> str:
     content = INLINE.sub(lambda found: convert(html.unescape(found.group(1))), content)
-    return BLOCK.sub(lambda found: convert(html.unescape(found.group(1)), display="block"), content)
+    return BLOCK.sub(lambda found: f'<div class="equation">{as_block(found.group(1))}</div>', content)
+
+
+def as_block(latex: str) -> str:
+    return convert(html.unescape(latex), display="block")

@@ -9,7 +9,8 @@ from optuna.trial import TrialState
 from relational_transformer.clrs import CORE_TASKS
 from relational_transformer.commands import tune
 from relational_transformer.commands.tune import TuneArguments, find_tasks, run
-from relational_transformer.tuning import GRIDS, configuration_of, open_storage
+from relational_transformer.training import PROTOCOLS
+from relational_transformer.tuning import GRIDS, configuration_of, open_storage, settings_of
 
 
 class Formula:
@@ -90,6 +91,34 @@ def test_another_budget_for_a_search_under_way_is_refused(storage):
     run(TuneArguments("mpnn", trials=1, storage=storage))
     with pytest.raises(ValueError, match=r"begun with examples=32000 \(now 640\)"):
         run(TuneArguments("mpnn", trials=2, storage=storage, examples=640))
+
+
+def test_the_winner_is_trained_afresh_by_the_papers_protocol(storage, monkeypatch, tmp_path, capsys):
+    carried_out = []
+    monkeypatch.setattr(tune, "carry_out", lambda runs, where: carried_out.extend(runs) or {})
+    run(TuneArguments("mpnn", tasks=("bfs", "dfs"), trials=4, storage=storage))
+    trials = trials_in(storage, "mpnn on bfs, dfs")
+    best = max(trials, key=lambda trial: (trial.value, trial.number))
+    Formula.trained.clear()
+    run(TuneArguments("mpnn", tasks=("bfs", "dfs"), storage=storage, winner=True, winner_seeds=3, out=tmp_path))
+    assert Formula.trained == []
+    assert [(one.config.task, one.config.seeds) for one in carried_out] == [("bfs", (0, 1, 2)), ("dfs", (0, 1, 2))]
+    assert all(one.config.protocol == PROTOCOLS["paper"] for one in carried_out)
+    assert all(one.config.settings == settings_of("mpnn", best.params) for one in carried_out)
+    assert "Best configuration" in capsys.readouterr().out
+
+
+def test_a_search_without_a_run_has_no_winner(storage):
+    optuna.create_study(storage=open_storage(storage), study_name="mpnn on core", direction="maximize")
+    with pytest.raises(ValueError, match="no run of this search has ended yet, so that it has no winner"):
+        run(TuneArguments("mpnn", storage=storage, winner=True))
+
+
+def test_when_a_run_of_the_winner_is_given_up_the_command_fails(storage, monkeypatch, tmp_path):
+    monkeypatch.setattr(tune, "carry_out", lambda runs, where: {runs[0]: ("broken",) * 3})
+    run(TuneArguments("mpnn", tasks=("bfs",), trials=1, storage=storage))
+    with pytest.raises(SystemExit, match="1"):
+        run(TuneArguments("mpnn", tasks=("bfs",), storage=storage, winner=True, out=tmp_path))
 
 
 def test_wrong_names_list_the_right_ones(storage):

@@ -1,6 +1,7 @@
 """`rt tune`: search hyperparameters by Distributed Grid Descent, with as many workers as you start."""
 
-from dataclasses import dataclass, replace
+import sys
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,6 +13,14 @@ from rich.console import Console
 from rich.progress import Progress
 
 from relational_transformer.clrs import ALGORITHMS, CORE_TASKS
+from relational_transformer.reports.archive import Archive
+from relational_transformer.reports.comparison import compare
+from relational_transformer.reports.measured import read_results
+from relational_transformer.sweeps import plan
+from relational_transformer.sweeps.cells import Cell
+from relational_transformer.sweeps.engines import EngineOptions
+from relational_transformer.sweeps.experiments import PAPER_SEEDS
+from relational_transformer.training import PROTOCOLS
 from relational_transformer.training.devices import default_device, find_device
 from relational_transformer.tuning import (
     Grid,
@@ -27,12 +36,19 @@ from relational_transformer.tuning import (
 from relational_transformer.tuning.grids import find_grid
 from relational_transformer.tuning.show import format_value, show
 from relational_transformer.tuning.training import TUNING_PROTOCOL, TaskTraining
+from relational_transformer.tuning.winner import winner_configs
+
+from .reproduce_sweep import carry_out
 
 
 @dataclass(frozen=True)
 class TuneArguments:
     """Search the paper's grid of a model. Start it once or fifty times, on one machine or many: workers that name the
-    same storage work on the same search. A killed worker loses its own trial only; started again, it goes on."""
+    same storage work on the same search. A killed worker loses its own trial only; started again, it goes on.
+
+    The best of a search was chosen for its luck as well. --winner trains it anew, by the paper's whole protocol and on
+    the canonical data, which no search sees; killed, the same command goes on.
+    """
 
     model: Annotated[str, tyro.conf.Positional] = "rt"
     """rt, deep_sets, gat, gatv2, mpnn, pgn, pgn_masked, transformer or rt_single_layer."""
@@ -56,8 +72,15 @@ class TuneArguments:
     """Seeds that a run trains together; their mean is its score."""
     minimum_runs: int = 5
     """Runs of the best configuration without which the search has not converged."""
-    device: str = "auto"
-    """cpu, cuda, cuda:1, ...; auto takes a GPU where there is one."""
+    winner: bool = False
+    """Search no more: train fresh runs of the best configuration."""
+    winner_seeds: int = PAPER_SEEDS
+    """How many of them, on each task."""
+    winner_examples: int = PROTOCOLS["paper"].examples
+    """Examples that each of them trains on."""
+    out: Path = Path("runs/winners")
+    """Folder of the winners' runs."""
+    where: Annotated[EngineOptions, tyro.conf.arg(name="")] = field(default_factory=EngineOptions)
 
 
 def run(arguments: TuneArguments) -> None:
@@ -65,9 +88,12 @@ def run(arguments: TuneArguments) -> None:
     grid = find_grid(arguments.model)
     tasks = find_tasks(arguments.tasks)
     console = Console()
-    study = load_study(arguments, tasks) if arguments.show else search(arguments, tasks, grid, console)
+    only_look = arguments.show or arguments.winner
+    study = load_study(arguments, tasks) if only_look else search(arguments, tasks, grid, console)
     state = analyse(study, grid, arguments.minimum_runs)
     show(state, console, study.study_name, configuration_of(arguments.model))
+    if arguments.winner:
+        train_winner(arguments, tasks, state)
 
 
 def search(arguments: TuneArguments, tasks: tuple[str, ...], grid: Grid, console: Console) -> Study:
@@ -76,7 +102,7 @@ def search(arguments: TuneArguments, tasks: tuple[str, ...], grid: Grid, console
     protocol = replace(
         TUNING_PROTOCOL, examples=arguments.examples, minimum_evaluation_examples=arguments.evaluation_examples
     )
-    device = str(find_device(default_device() if arguments.device == "auto" else arguments.device))
+    device = str(find_device(default_device() if arguments.where.device == "auto" else arguments.where.device))
     how_trials_run = {
         "model": arguments.model,
         "tasks": tasks,
@@ -98,6 +124,19 @@ def search(arguments: TuneArguments, tasks: tuple[str, ...], grid: Grid, console
         objective = Objective(grid, TaskTraining(arguments.model, tasks, protocol, arguments.seeds, device, watch))
         work(study, grid, objective, trials=arguments.trials, minimum_runs=arguments.minimum_runs, report=report)
     return study
+
+
+def train_winner(arguments: TuneArguments, tasks: tuple[str, ...], state: Search) -> None:
+    """Train fresh seeds of the best configuration on every task, and print their scores."""
+    protocol = replace(PROTOCOLS["paper"], examples=arguments.winner_examples)
+    seeds = tuple(range(arguments.winner_seeds))
+    configs = winner_configs(state, arguments.model, tasks, protocol, seeds)
+    runs = plan(arguments.out, [Cell("clrs", config) for config in configs], seeds_together=PAPER_SEEDS)
+    given_up = carry_out(runs, arguments.where)
+    groups = dict.fromkeys(run.folder.parent for run in runs)
+    print(compare(Archive(result for group in groups for result in read_results(group))), end="")
+    if given_up:
+        sys.exit(1)
 
 
 def describe(trial: FrozenTrial, state: Search) -> str:

@@ -37,5 +37,5 @@ def test_relative_losses_are_those_of_each_seed_and_graph_alone(monkeypatch, nam
 def test_graphs_that_cannot_fit_are_refused_in_one_sentence(monkeypatch):
     monkeypatch.setattr(evaluation, "free_bytes", lambda device: 5_000_000_000)
     check_memory(500, "tf32", CPU)
-    with pytest.raises(ValueError, match=r"1240 nodes needs about 18 GB, and 5 GB are free"):
+    with pytest.raises(ValueError, match=r"1240 nodes needs about 10 GB, and 5 GB are free"):
         check_memory(1_240, "tf32", CPU)

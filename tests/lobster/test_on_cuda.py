@@ -1,0 +1,71 @@
+"""Lobster training on a CUDA device: graphs, compiled layers, resuming."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol, LobsterTrainer, RelationalSettings
+from relational_transformer.training.run_folder import RunFolder
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+    pytest.mark.filterwarnings("ignore"),  # compilers of torch warn about their own internals
+]
+
+RT = replace(RelationalSettings(), num_layers=4, learning_rate=1e-3)
+PROTOCOL = LobsterProtocol(
+    train_examples=200, examples=1_600, validation_interval=640, evaluation_examples=60, test_size=40
+)
+
+
+def config(**changes) -> LobsterConfig:
+    return replace(LobsterConfig("rt", RT, PROTOCOL, (0, 1, 2), precision="fp32", compile="off"), **changes)
+
+
+def run(config: LobsterConfig, path: Path, device: str = "cuda", stop_after: int | None = None) -> LobsterTrainer:
+    folder = RunFolder(path)
+    with folder.opened(config.as_dict()):
+        trainer = LobsterTrainer(config, folder, torch.device(device))
+        for number, _ in enumerate(trainer.run(), start=1):
+            if number == stop_after:
+                break
+        trainer.save()
+    return trainer
+
+
+@pytest.mark.parametrize("compile", ["off", "on"])
+def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path, compile: str):
+    whole = run(config(compile=compile), tmp_path / "whole")
+    run(config(compile=compile), tmp_path / "stopped", stop_after=1)
+    resumed = run(config(compile=compile), tmp_path / "stopped")
+    assert torch.equal(resumed.fleet.values, whole.fleet.values)
+    assert torch.equal(resumed.validation, whole.validation)
+
+
+@pytest.mark.parametrize("compile", ["off", "on"])
+def test_graphs_and_streams_compute_what_the_cpu_does(tmp_path, compile: str):
+    ours = run(config(compile=compile), tmp_path / "cuda")
+    reference = run(config(), tmp_path / "cpu", device="cpu", stop_after=5)  # up to the first validation
+    assert reference.rows == 1
+    torch.testing.assert_close(ours.losses[0].cpu(), reference.losses[0], rtol=0.02, atol=0.0)
+
+
+@pytest.mark.parametrize("model", ["gcn", "gat"])
+def test_baselines_train_in_bfloat16_and_float32_alike(tmp_path, model):
+    settings = replace(SETTINGS[model], num_layers=4)
+    losses = [
+        run(config(model=model, settings=settings, precision=precision, compile="on"), tmp_path / precision).losses[0]
+        for precision in ("fp32", "bf16")
+    ]
+    torch.testing.assert_close(losses[1], losses[0], rtol=0.1, atol=0.0)
+
+
+def test_recomputed_layers_train_like_stored_ones(tmp_path, monkeypatch):
+    stored = run(config(compile="on"), tmp_path / "stored")
+    monkeypatch.setattr("relational_transformer.lobster.engine.free_bytes", lambda device: 0)
+    recomputed = run(config(compile="on"), tmp_path / "recomputed")
+    assert (stored.engine.recompute, recomputed.engine.recompute) == (False, True)
+    torch.testing.assert_close(recomputed.losses[0], stored.losses[0], rtol=1e-3, atol=0.0)

@@ -146,8 +146,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=7, help="of the graph")
     parser.add_argument("--out", type=Path, default=Path("look-inside.png"))
     arguments = parser.parse_args()
-    network = load_network(arguments.run).eval()
-    inside = look(network, arguments.nodes, arguments.seed)
+    try:
+        network = load_network(arguments.run).eval()
+        inside = look(network, arguments.nodes, arguments.seed)
+    except ValueError as error:
+        parser.error(str(error))
     right = (inside.predicted == inside.predecessors).sum().item()
     print(f"right predecessors: {right} of {arguments.nodes}")
     for layer, weights in enumerate(inside.attention, start=1):

@@ -59,7 +59,10 @@ def main() -> None:
     arguments = parser.parse_args()
 
     target, device = find_target(arguments.target), arguments.device
-    dataset = load_qm9(arguments.folder)
+    try:
+        dataset = load_qm9(arguments.folder)
+    except ValueError as error:
+        parser.error(str(error))
     training, validation, test = (
         DataLoader(dataset[indices], arguments.batch_size, shuffle=number == 0)
         for number, indices in enumerate(split_indices(len(dataset), arguments.seed))

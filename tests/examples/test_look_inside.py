@@ -20,9 +20,21 @@ def test_a_run_is_loaded_and_drawn(tmp_path: Path, run_example: Callable[..., st
     assert (tmp_path / "inside.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_model_without_relational_attention_is_refused(tmp_path: Path, run_example: Callable[..., str]):
-    settings = replace(SETTINGS, processor="mpnn", pointers_from_edges=False)
-    config = small_config(task="bellman_ford", seeds=(0,), settings=settings, protocol=replace(PROTOCOL, examples=12))
-    run_to_the_end(config, tmp_path / "run")
-    with pytest.raises(ValueError, match="no relational attention is inside this Network"):
-        run_example("look_inside.py", tmp_path / "run", "--out", tmp_path / "inside.png")
+@pytest.mark.parametrize(
+    ("processor", "message"),
+    [("mpnn", "no relational attention is inside this Network"), (None, "is no run folder: it has no config.json")],
+)
+def test_what_cannot_be_shown_is_told_in_one_line(
+    tmp_path: Path,
+    run_example: Callable[..., str],
+    capsys: pytest.CaptureFixture[str],
+    processor: str | None,
+    message: str,
+):
+    if processor is not None:
+        settings = replace(SETTINGS, processor=processor, pointers_from_edges=False)
+        protocol = replace(PROTOCOL, examples=12)
+        run_to_the_end(small_config(task="bellman_ford", seeds=(0,), settings=settings, protocol=protocol), tmp_path)
+    with pytest.raises(SystemExit, match="2"):
+        run_example("look_inside.py", tmp_path, "--out", tmp_path / "inside.png")
+    assert message in capsys.readouterr().err.splitlines()[-1]

@@ -10,6 +10,8 @@ import pytest
 pytest.importorskip("torch_geometric")
 pytest.importorskip("safetensors")
 
+from torch_geometric.datasets import QM9
+
 from relational_transformer.molecules import MoleculeRegressor
 from tests.molecules.molecules import make_molecules, write_ready_made
 
@@ -26,3 +28,18 @@ def test_it_learns_more_than_the_mean(tmp_path: Path, monkeypatch: pytest.Monkey
     assert found is not None, printed
     assert float(found.group(1)) < 0.7 * float(found.group(2)), printed
     assert MoleculeRegressor.from_pretrained(tmp_path / "model").readout == "mean"  # a gap does not add up
+
+
+def test_a_folder_without_data_is_told_in_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    run_example: Callable[..., str],
+    capsys: pytest.CaptureFixture[str],
+):
+    def fail(self: QM9) -> None:
+        raise OSError("no network")
+
+    monkeypatch.setattr(QM9, "download", fail)
+    with pytest.raises(SystemExit, match="2"):
+        run_example("qm9.py", "--folder", tmp_path / "QM9")
+    assert "cannot be downloaded (no network): where there is a network, run" in capsys.readouterr().err

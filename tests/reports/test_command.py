@@ -27,7 +27,7 @@ def test_a_file_without_marks_is_left_alone(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("form", "start"), [("markdown", "| task |"), ("csv", "table,task,"), ("latex", "\\begin{table}")]
+    ("form", "start"), [("markdown", "| task |"), ("csv", "table,task,"), ("latex", "\\begin{longtable}")]
 )
 @pytest.mark.parametrize("table", [None, "main"])
 def test_a_table_is_printed_in_the_format_asked_for(tmp_path, capsys, form, start, table):

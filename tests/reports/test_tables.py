@@ -155,7 +155,7 @@ def test_csv_has_every_cell_in_full(tmp_path):
 def test_latex_has_as_many_cells_in_every_row_and_escapes_what_it_must(tmp_path):
     write_result(tmp_path / "a", "bfs", [0.98, 1.0], precision="bf16")
     text = to_latex(build("main", tmp_path))
-    body = text.partition(r"\midrule")[2].partition(r"\bottomrule")[0].strip().splitlines()
+    body = text.partition(r"\endhead")[2].partition(r"\bottomrule")[0].strip().splitlines()
     assert {line.count(" & ") for line in body} == {7}
     assert all(line.endswith(r"\\") for line in body)
     assert r"99.00 $\pm$ 1.41\textsuperscript{1}" in text

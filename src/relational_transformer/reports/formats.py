@@ -24,28 +24,31 @@ def to_markdown(table: Table) -> str:
 
 
 def to_latex(table: Table) -> str:
-    """A `table` environment for the booktabs package."""
+    """A `longtable`, which may go over several pages, for the packages booktabs and longtable."""
     table = table.without_missing_columns()
-    caption = " ".join((f"{table.title}.", *_told(table)))
-    notes = [f"\\textsuperscript{{{number}}} {escape(note)}." for number, note in enumerate(table.notes, start=1)]
-    body = [" & ".join(escape(text) for text in cells) + r" \\" for cells in rows(table)]
-    return "\n".join(
-        [
-            r"\begin{table}",
-            f"\\caption{{{escape(caption)}}}",
-            f"\\label{{tab:{table.name}}}",
-            r"\begin{tabular}{ll" + "r" * (len(headers(table)) - 2) + "}",
-            r"\toprule",
-            " & ".join(escape(text) for text in headers(table)) + r" \\",
-            r"\midrule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}",
-            *(f"\n{note}" for note in notes),
-            r"\end{table}",
-            "",
-        ]
-    )
+    columns = headers(table)
+    head = [r"\toprule", _latex_row(columns), r"\midrule"]
+    caption = escape(" ".join((f"{table.title}.", *_told(table))))
+    notes = [
+        f"\\noindent\\textsuperscript{{{number}}} {escape(note)}.\n" for number, note in enumerate(table.notes, start=1)
+    ]
+    lines = [
+        r"\begin{longtable}{ll" + "r" * (len(columns) - 2) + "}",
+        f"\\caption{{{caption}}}\\label{{tab:{table.name}}}\\\\",
+        *head,
+        r"\endfirsthead",
+        *head,
+        r"\endhead",
+        *(_latex_row(cells) for cells in rows(table)),
+        r"\bottomrule",
+        r"\end{longtable}",
+        *notes,
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _latex_row(cells: tuple[str, ...]) -> str:
+    return " & ".join(escape(text) for text in cells) + r" \\"
 
 
 def to_csv(table: Table) -> str:

@@ -16,8 +16,9 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     $$a_{ij} = \text{softmax}_j\left(\frac{q_{ij} \cdot k_{ij}}{\sqrt{D}}\right)$$
 
     What is yielded fills as the model runs: the name of each `RelationalAttention` in the model, and its weights call
-    by call, [..., H, Nq, Nk], detached. A recurrent model calls its layers once a step. While it is recorded a model
-    runs eagerly and without fused kernels; sparse layers of PyG have `return_attention_weights` instead.
+    by call, [..., H, Nq, Nk], detached. A recurrent model calls its layers once a step. Recording uses no fused kernels.
+    It wants the model itself: what `torch.compile` has made of it does not see that somebody looks on. Sparse layers of
+    PyG have `return_attention_weights` instead.
 
     >>> from relational_transformer import RelationalTransformer
     >>> model = RelationalTransformer(

@@ -16,7 +16,7 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     $$a_{ij} = \text{softmax}_j\left(\frac{q_{ij} \cdot k_{ij}}{\sqrt{D}}\right)$$
 
     What is yielded fills as the model runs: the name of each `RelationalAttention` in the model, and its weights call
-    by call, [..., H, Nq, Nk], detached. A recurrent model calls its layers once a step. Recording uses no fused kernels.
+    by call, [..., H, Nq, Nk], detached. A recurrent model calls its layers once a step. No fused kernels run meanwhile.
     It wants the model itself: what `torch.compile` has made of it does not see that somebody looks on. Sparse layers of
     PyG have `return_attention_weights` instead.
 

@@ -50,3 +50,10 @@ def test_a_model_without_relational_attention_is_refused():
         record_attention(torch.nn.Linear(2, 2)),
     ):
         pass
+
+
+def test_a_compiled_model_is_refused():
+    """It would run, and record nothing."""
+    compiled = torch.compile(make_stack(), backend="eager")
+    with pytest.raises(ValueError, match="record the model that was compiled"), record_attention(compiled):
+        pass

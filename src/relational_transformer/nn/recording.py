@@ -17,8 +17,8 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
 
     What is yielded fills as the model runs: the name of each `RelationalAttention` in the model, and its weights call
     by call, [..., H, Nq, Nk], detached. A recurrent model calls its layers once a step. No fused kernels run meanwhile.
-    It wants the model itself: what `torch.compile` has made of it does not see that somebody looks on. Sparse layers of
-    PyG have `return_attention_weights` instead.
+    It wants the model itself, since what `torch.compile` has made of it does not see that somebody looks on. Sparse
+    layers of PyG have `return_attention_weights` instead.
 
     >>> from relational_transformer import RelationalTransformer
     >>> model = RelationalTransformer(
@@ -34,6 +34,8 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     attentions = {name: module for name, module in model.named_modules() if isinstance(module, RelationalAttention)}
     if not attentions:
         raise ValueError(f"no relational attention is inside this {type(model).__name__}")
+    if any("_orig_mod" in name.split(".") for name in attentions):  # where torch.compile keeps what it has compiled
+        raise ValueError("attention cannot be recorded in a compiled model: record the model that was compiled")
     recorded: dict[str, list[Tensor]] = {name: [] for name in attentions}
 
     def ask(_: nn.Module, arguments: tuple, options: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from .cell import Cell
 from .table import Judgement, Table
-from .wording import difference_of, explanations, headers, mark, ours_of, paper_of, rows, seeds_of
+from .wording import difference_of, explanations, headers, mark, marks_of, number, ours_of, paper_of, rows, seeds_of
 
 LEGEND = (
     "In a cell: our mean ± standard deviation over seeds; below it, in its own colour, the paper's; then the "
@@ -64,7 +64,7 @@ def lay_out(table: Table) -> PageTable:
         )
         for row in table.rows
     ]
-    numbered = tuple(f"{mark(number)} {note}." for number, note in enumerate(table.notes, start=1))
+    numbered = tuple(f"{mark(k)} {note}." for k, note in enumerate(table.notes, start=1))
     measured = table.without_missing_columns()
     return PageTable(
         row_header=table.row_header,
@@ -85,15 +85,14 @@ def _cell(cell: Cell, one: Judgement | None, table: Table) -> PageCell:
     paper = paper_of(cell, table) if cell.paper else ""
     if cell.ours is None:
         return PageCell("absent", absent="missing", parts=cell.present or "", paper=paper)
-    marks = mark(*(table.notes.index(note) + 1 for note in cell.ours.notes))
     if cell.estimate is None:
-        return PageCell("absent", absent="all seeds failed" + marks, paper=paper)
-    shown, _, spread = ours_of(cell, table).removesuffix(marks).partition(" ")
+        return PageCell("absent", absent=ours_of(cell, table), paper=paper)
+    shown, _, spread = number(cell.estimate, table.decimals, table.decimals).partition(" ")
     return PageCell(
         kind=_kind(one),
         ours=shown,
         spread=f" {spread}" if spread else "",
-        marks=marks,
+        marks=marks_of(cell, table),
         paper=paper,
         verdict=_verdict(cell, one, table),
         seeds=_seeds(cell) if table.kind in ("tested", "shown") else "",

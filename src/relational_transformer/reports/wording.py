@@ -49,10 +49,8 @@ def ours_of(cell: Cell, table: Table) -> str:
     """Our number with the marks of its footnotes, or what is missing."""
     if cell.ours is None:
         return missing(cell)
-    marks = mark(*(table.notes.index(note) + 1 for note in cell.ours.notes))
-    return (
-        "all seeds failed" if cell.estimate is None else number(cell.estimate, table.decimals, table.decimals)
-    ) + marks
+    shown = number(cell.estimate, table.decimals, table.decimals) if cell.estimate else "all seeds failed"
+    return shown + marks_of(cell, table)
 
 
 def paper_of(cell: Cell, table: Table) -> str:
@@ -108,6 +106,11 @@ def explanations(table: Table) -> list[str]:
 def probability(p: float) -> str:
     """A p-value for people."""
     return f"{p:.3f}" if p >= 0.001 else "< 0.001"
+
+
+def marks_of(cell: Cell, table: Table) -> str:
+    """The marks of a cell's footnotes."""
+    return mark(*(table.notes.index(note) + 1 for note in (cell.ours.notes if cell.ours else ())))
 
 
 def mark(*numbers: int) -> str:

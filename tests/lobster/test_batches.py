@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from relational_transformer.lobster import LobsterProtocol
 from relational_transformer.lobster.batches import draw, group_by_size, node_buckets
 
 
@@ -26,7 +27,7 @@ def test_groups_are_the_batch_sorted_by_size():
     num_nodes = np.random.default_rng(0).integers(4, 50, size=200)
     index = draw((0, 1), 0, 5, 32, 200)
     drawn = group_by_size(index, num_nodes, node_buckets(num_nodes))
-    assert drawn.index.shape == (5, 4, 2, 8)
+    assert drawn.index.shape == (5, 8, 2, 4)
     for step in range(5):
         for seed in range(2):
             grouped = drawn.index[step, :, seed].flatten()
@@ -36,6 +37,16 @@ def test_groups_are_the_batch_sorted_by_size():
         assert all(0 <= padded - need < 8 for padded, need in zip(drawn.num_nodes[step], largest, strict=True))
 
 
-def test_a_batch_that_cannot_be_quartered_has_fewer_groups():
+def test_small_batches_have_fewer_groups():
     num_nodes = np.arange(4, 24)
+    assert group_by_size(draw((0,), 0, 1, 16, 20), num_nodes, node_buckets(num_nodes)).index.shape == (1, 2, 1, 8)
     assert group_by_size(draw((0,), 0, 1, 7, 20), num_nodes, node_buckets(num_nodes)).index.shape == (1, 1, 1, 7)
+
+
+def test_groups_halve_the_work_of_padding():
+    num_nodes = LobsterProtocol().train_graphs().num_nodes
+    buckets = node_buckets(num_nodes)
+    index = draw(tuple(range(20)), 0, 20, 32, len(num_nodes))
+    padded = np.asarray(group_by_size(index, num_nodes, buckets).num_nodes)  # [steps, G]
+    pairs = 32 * (padded**2).mean(axis=1)
+    assert np.all(pairs < 0.6 * 32 * buckets[-1] ** 2)

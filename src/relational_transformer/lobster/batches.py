@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-MOST_GROUPS = 4
+MOST_GROUPS = 8
+GRAPHS_OF_A_GROUP = 8
+"""Of all seeds together, at least; smaller groups would keep no device busy."""
 NODES_PER_BUCKET = 8
 
 
@@ -46,14 +48,24 @@ def node_buckets(num_nodes: np.ndarray) -> list[int]:
     return [*range(NODES_PER_BUCKET, largest, NODES_PER_BUCKET), largest]
 
 
+def number_of_groups(num_seeds: int, batch_size: int) -> int:
+    """Into how many groups of one size batches are cut.
+
+    >>> number_of_groups(1, 32), number_of_groups(20, 32), number_of_groups(20, 7), number_of_groups(1, 4)
+    (4, 8, 7, 1)
+    """
+    most = min(MOST_GROUPS, num_seeds * batch_size // GRAPHS_OF_A_GROUP)
+    return next((count for count in range(most, 0, -1) if batch_size % count == 0), 1)
+
+
 def group_by_size(index: np.ndarray, num_nodes: np.ndarray, buckets: list[int]) -> Draw:
     """Sort every batch of `index` [steps, S, B] by the nodes of its graphs and cut it into groups, small ones first.
 
-    Batches stay what chance made them; but small graphs need not be padded to the size of the largest, which would cost
-    twice the time.
+    Batches stay what chance made them; but small graphs need not be padded to the size of the largest, which would be
+    twice the work.
     """
     steps, seeds, batch_size = index.shape
-    groups = next(count for count in range(MOST_GROUPS, 0, -1) if batch_size % count == 0)
+    groups = number_of_groups(seeds, batch_size)
     order = num_nodes[index].argsort(axis=-1, kind="stable")
     grouped = np.take_along_axis(index, order, axis=-1).reshape(steps, seeds, groups, -1).swapaxes(1, 2)
     largest = num_nodes[grouped].max(axis=(2, 3))  # [steps, G]

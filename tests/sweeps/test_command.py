@@ -1,0 +1,156 @@
+"""`rt reproduce`, mostly with an engine that makes results up."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from relational_transformer.commands import reproduce_sweep
+from relational_transformer.commands.reproduce import ReproduceArguments, run
+from relational_transformer.sweeps.engines import Ended, EngineOptions
+
+
+class Inventing:
+    """An engine that ends every run at once, with scores that nobody has trained for; it fails on some models."""
+
+    def __init__(self, slots: int = 1, fails_on: str = "nothing") -> None:
+        self.slots, self.fails_on = slots, fails_on
+        self.submitted, self.ended, self.closed = [], [], False
+
+    def submit(self, run) -> None:
+        self.submitted.append(run.config.model)
+        self.ended.append(Ended(run, "no such luck") if run.config.model == self.fails_on else Ended(run))
+        if run.config.model != self.fails_on:
+            run.folder.mkdir(parents=True)
+            config = run.config.as_dict()
+            rows = [{"seed": seed, "test": 0.5, "failed": False} for seed in run.config.seeds]
+            result = {"config": config, "seeds": rows, "seconds": 60.0, "seconds_of_test": 0.0, "hardware": "none"}
+            (run.folder / "config.json").write_text(json.dumps(config))
+            (run.folder / "result.json").write_text(json.dumps(result))
+
+    def wait(self, seconds: float) -> list[Ended]:
+        ended, self.ended = self.ended, []
+        return ended
+
+    def stop(self) -> None:
+        raise AssertionError("nothing asked it to stop")
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch):
+    """Use the engine that a test makes."""
+
+    def use(engine: Inventing) -> Inventing:
+        monkeypatch.setattr(reproduce_sweep, "open_engine", lambda options: engine)
+        return engine
+
+    return use
+
+
+def reproduce(tmp_path: Path, experiment: str = "untuned", **options) -> None:
+    run(ReproduceArguments(experiment, out=tmp_path, **{"tasks": ("core",), "seeds": 2, "examples": 40, **options}))
+
+
+def test_it_trains_what_is_missing_and_prints_the_table(engine, tmp_path: Path, capsys):
+    used = engine(Inventing())
+    reproduce(tmp_path, models=("deep_sets",))
+    assert used.submitted == ["deep_sets"] * 8
+    assert used.closed
+    table = capsys.readouterr().out
+    assert "| Tuning | Deep Sets | 2 | 50.00" in table
+    again = engine(Inventing())
+    reproduce(tmp_path, models=("deep_sets",))
+    assert again.submitted == []
+    assert capsys.readouterr().out == table
+
+
+def test_a_run_that_is_given_up_is_told_and_the_command_fails(engine, tmp_path: Path, capsys):
+    used = engine(Inventing(fails_on="mpnn"))
+    with pytest.raises(SystemExit, match="1"):
+        reproduce(tmp_path, models=("deep_sets", "mpnn"), tasks=("bellman_ford",))
+    assert sorted(used.submitted) == ["deep_sets", "mpnn", "mpnn", "mpnn"]
+    printed = capsys.readouterr()
+    assert "given up after 3 failures: mpnn on bellman_ford, seeds 0 to 1" in printed.err
+    assert "no such luck" in printed.err
+    assert "| Tuning | Deep Sets |" in printed.out
+
+
+@pytest.mark.parametrize(
+    ("slots", "expected"), [(1, ["untuned_deep_sets", "deep_sets"]), (2, ["deep_sets", "untuned_deep_sets"])]
+)
+def test_cheap_runs_are_first_alone_and_last_side_by_side(engine, tmp_path: Path, slots: int, expected: list[str]):
+    used = engine(Inventing(slots))
+    reproduce(tmp_path, models=("untuned_deep_sets", "deep_sets"), tasks=("bellman_ford",))
+    assert used.submitted == expected
+
+
+def test_a_plan_lists_runs_with_their_cost_and_starts_nothing(engine, tmp_path: Path, capsys):
+    used = engine(Inventing())
+    reproduce(tmp_path, plan=True)
+    printed = capsys.readouterr().out
+    assert used.submitted == []
+    assert not list(tmp_path.iterdir())
+    assert "96 runs: 0 done, 0 begun, 96 not yet." in printed
+    assert "known when the first of them has ended" in printed
+
+
+def test_a_plan_knows_the_time_left_once_a_run_has_ended(engine, tmp_path: Path, capsys):
+    engine(Inventing())
+    options = {"models": ("deep_sets",), "tasks": ("bellman_ford",)}
+    reproduce(tmp_path, **options)
+    reproduce(tmp_path, plan=True, **{**options, "seeds": 4})
+    printed = capsys.readouterr().out.splitlines()
+    done, new, summary = (line for line in printed[-3:])
+    assert "100%" in done
+    assert "0:00 min" in done
+    assert "2 to 3     0%" in new
+    assert "1:00 min" in new
+    assert "2 runs: 1 done, 0 begun, 1 not yet." in summary
+    assert "About 1:00 min of one slot's time left" in summary
+
+
+def test_parameters_are_counted_without_any_run(engine, tmp_path: Path, capsys):
+    used = engine(Inventing())
+    run(ReproduceArguments("parameters", out=tmp_path))
+    assert used.submitted == []
+    assert "| tuned | RT | - | 1,103,404 | 1,103,404 |" in capsys.readouterr().out
+
+
+def test_mistakes_are_one_clear_sentence(tmp_path: Path):
+    with pytest.raises(ValueError, match="no experiment is called 'mian'; there are main, classes"):
+        run(ReproduceArguments("mian"))
+    with pytest.raises(ValueError, match="this experiment has no task 'bfs'; it has activity_selector"):
+        reproduce(tmp_path, tasks=("bfs",))
+    with pytest.raises(ValueError, match="device 'cuda:77' cannot be used here"):
+        reproduce(tmp_path, where=EngineOptions(device="cuda:77"))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_stopped_by_a_signal_the_same_command_goes_on_to_the_end(tmp_path: Path):
+    command = [
+        *(sys.executable, "-m", "relational_transformer.cli", "reproduce", "published_baselines", "--tasks", "bfs"),
+        *("--models", "untuned_deep_sets", "--seeds", "1", "--examples", "3200", "--device", "cpu"),
+        *("--checkpoint-seconds", "0", "--out", str(tmp_path)),
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not list(tmp_path.rglob("metrics.jsonl")) and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate()
+    assert process.returncode == 130, errors
+    assert "the same command goes on from there" in errors
+    assert not list(tmp_path.rglob("result.json"))
+    finished = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "COLUMNS": "200"})
+    assert finished.returncode == 0, finished.stderr
+    assert "[1/1] done: untuned_deep_sets on bfs, seed 0" in finished.stderr
+    assert len(list(tmp_path.rglob("result.json"))) == 1
+    assert finished.stdout.startswith("|")

@@ -1,5 +1,6 @@
 """Models go to the Hugging Face Hub and come back: tested against a hub of one folder, without any network."""
 
+import inspect
 import shutil
 import subprocess
 import sys
@@ -62,6 +63,18 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FolderHub:
     monkeypatch.setattr(huggingface_hub, "HfApi", hub.api)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", hub.snapshot_download)
     return hub
+
+
+def test_the_real_hub_takes_the_same_arguments():
+    """What `FolderHub` stands for, in the version that is installed."""
+    pairs = (
+        (FolderHub.create_repo, huggingface_hub.HfApi.create_repo),
+        (FolderHub.file_exists, huggingface_hub.HfApi.file_exists),
+        (FolderHub.upload_folder, huggingface_hub.HfApi.upload_folder),
+        (FolderHub.snapshot_download, huggingface_hub.snapshot_download),
+    )
+    for ours, theirs in pairs:
+        assert set(inspect.signature(ours).parameters) - {"self"} <= set(inspect.signature(theirs).parameters)
 
 
 def test_a_model_comes_back_as_it_went(hub: FolderHub):

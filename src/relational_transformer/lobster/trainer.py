@@ -76,7 +76,7 @@ class LobsterTrainer:
         self.steps = 0
         self.seconds_before = 0.0
         self._steps_before = 0
-        self._events: list[tuple[int, torch.cuda.Event]] = []  # steps made when the device is there
+        self._events: list[tuple[int, torch.cuda.Event]] = []  # parts under way, by their first steps
         self._started = time.monotonic()
         self._resume()
 
@@ -87,9 +87,8 @@ class LobsterTrainer:
 
     @property
     def rows(self) -> int:
-        """Validations made; the last one is at the end, wherever that is."""
-        whole = self.steps // self.steps_of_validation
-        return len(self.validation) if self.steps == self.total_steps else whole
+        """Validations made."""
+        return self._rows_after(self.steps)
 
     @property
     def seconds(self) -> float:
@@ -114,10 +113,10 @@ class LobsterTrainer:
         """How far the device is with the run; `losses` are squared errors, `validation` and `best` relative losses."""
         self._forget_done()
         batch_size = self.config.settings.batch_size
-        done = self._events[0][0] - 1 if self._events else self.steps
+        done = self._events[0][0] if self._events else self.steps
         elapsed = time.monotonic() - self._started
         made = (done - self._steps_before) * batch_size * len(self.config.seeds)
-        last = max(0, done // self.steps_of_validation - 1)
+        last = max(0, self._rows_after(done) - 1)
         return Progress(
             examples=done * batch_size,
             total_examples=self.total_steps * batch_size,
@@ -189,12 +188,12 @@ class LobsterTrainer:
 
     def _train_part(self) -> None:
         settings, engine = self.config.settings, self.engine
-        steps = STEPS_OF_A_PART[self.device.type]
-        index = draw(self.config.seeds, self.steps, steps, settings.batch_size, len(engine.split))
+        first_step, steps = self.steps, STEPS_OF_A_PART[self.device.type]
+        index = draw(self.config.seeds, first_step, steps, settings.batch_size, len(engine.split))
         next_validation = min((self.rows + 1) * self.steps_of_validation, self.total_steps)
         with self._on_stream():
             engine.load(group_by_size(index, engine.split.host_num_nodes, engine.buckets))
-            for number in range(min(steps, next_validation - self.steps)):
+            for number in range(min(steps, next_validation - first_step)):
                 engine.step(number)
                 self.steps += 1
             if self.steps == next_validation:
@@ -202,7 +201,7 @@ class LobsterTrainer:
         if self.stream is not None:
             event = torch.cuda.Event()
             event.record(self.stream)
-            self._events.append((self.steps, event))
+            self._events.append((first_step, event))
 
     @torch.no_grad()
     def _validate(self, row: int) -> None:
@@ -246,6 +245,10 @@ class LobsterTrainer:
                 tensor.copy_(tensors[name])
         self.steps, self.seconds_before = progress["steps"], progress["seconds"]
         self._steps_before = self.steps
+
+    def _rows_after(self, steps: int) -> int:
+        """Validations that were made when so many steps were; the last one is at the end, wherever that is."""
+        return len(self.validation) if steps == self.total_steps else steps // self.steps_of_validation
 
     def _examples_of_row(self, row: int) -> int:
         return min((row + 1) * self.steps_of_validation, self.total_steps) * self.config.settings.batch_size

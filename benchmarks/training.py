@@ -3,15 +3,20 @@
     python benchmarks/training.py --fleets 1:tf32 20:tf32 80:bf16
 
 trains fleets of so many seeds in that precision for some steps and prints examples a second over all seeds, the time
-of one validation, the time to get going (compiling, capturing) and the peak memory, fused kernels on and off. The
-anchors are the authors' published code on the same kinds of hardware: 12.8 examples/s on an H200, 2.8 on two CPU cores
-(4.5 with the whole step jitted).
+of one validation, the time to get going (compiling, capturing) and the peak memory, fused kernels on and off. Several
+of them may get going at the same time and measure one after another: give them the same `--turns FILE`.
+
+The anchors are the authors' published code on the same kinds of hardware: 12.8 examples/s on an H200, 2.8 on two CPU
+cores (4.5 with the whole step jitted).
 """
 
 import argparse
 import contextlib
+import fcntl
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import get_args
 
 import torch
@@ -67,31 +72,54 @@ def measure(task: str, model: str, num_seeds: int, precision: Precision, argumen
         engine.step(number)
     wait()
     ready = time.perf_counter() - started
-
-    part, made, started = 1, 0, time.perf_counter()
-    while time.perf_counter() - started < arguments.seconds:
-        load(part)
-        steps = range(STEPS_OF_PART) if device.type == "cuda" else range(2)
-        for number in steps:
-            engine.step(number)
-        wait()
-        made += len(steps) * settings.batch_size * num_seeds
-        part += 1
-    speed = made / (time.perf_counter() - started)
-    if arguments.profile:
-        load(part)
-        profile(engine)
-
     validation = load_split(network, make_split(task, "val", protocol), device)
-    evaluator = Evaluator(network, validation, num_seeds, precision)
-    evaluator.scores(fleet.parameters)
-    wait()
-    started = time.perf_counter()
-    evaluator.scores(fleet.parameters)
-    wait()
-    validating = time.perf_counter() - started
+    evaluator = Evaluator(network, validation, num_seeds, precision, compiled=arguments.compile)
+    validate = recorded(evaluator, fleet)
+
+    with turn(arguments.turns):
+        part, made, started = 1, 0, time.perf_counter()
+        while time.perf_counter() - started < arguments.seconds:
+            load(part)
+            steps = range(STEPS_OF_PART) if device.type == "cuda" else range(2)
+            for number in steps:
+                engine.step(number)
+            wait()
+            made += len(steps) * settings.batch_size * num_seeds
+            part += 1
+        speed = made / (time.perf_counter() - started)
+        started = time.perf_counter()
+        validate()
+        wait()
+        validating = time.perf_counter() - started
+        if arguments.profile:
+            load(part)
+            profile(engine)
     memory = f"{torch.cuda.max_memory_allocated() / 2**30:7.1f} GiB" if device.type == "cuda" else "        "
     return f"{speed:12,.1f}{ready:9.1f} s{validating:11.3f} s   {memory}   recompute {engine.recompute}"
+
+
+def recorded(evaluator: Evaluator, fleet: Fleet) -> Callable[[], object]:
+    """One validation, ready to be repeated; on CUDA as a graph, as in training."""
+    evaluator.scores(fleet.parameters)
+    if fleet.values.device.type != "cuda":
+        return lambda: evaluator.scores(fleet.parameters)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        evaluator.scores(fleet.parameters)
+    return graph.replay
+
+
+@contextlib.contextmanager
+def turn(path: Path | None) -> Iterator[None]:
+    """Wait until nobody else has the file locked, and keep it locked."""
+    if path is None:
+        yield
+        return
+    print("ready to measure", flush=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def profile(engine: Engine) -> None:
@@ -112,6 +140,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, help="other than the model's own number")
     parser.add_argument("--examples", type=int, default=10_000, help="size of the training set")
     parser.add_argument("--seconds", type=float, default=10.0, help="how long to measure each fleet")
+    parser.add_argument("--turns", type=Path, help="a file: measure in turns with all others that name it")
     parser.add_argument("--profile", action="store_true", help="print the kernels that take longest")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = parser.parse_args()

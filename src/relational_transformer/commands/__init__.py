@@ -28,12 +28,13 @@ COMMANDS = {
         "rt train bfs --seeds 3",
         variants={
             "lobster": Command("shortest paths in lobster graphs", "rt train lobster --model rt --seeds 20"),
-            "sokoban": Command("an agent that learns to play Sokoban", "rt train sokoban"),
+            "sokoban": Command("an agent that learns to play Sokoban", "rt train sokoban --model rt"),
         },
     ),
     "evaluate": Command("score a trained run again", "rt evaluate runs/bfs-rt-paper --nodes 64"),
     "reproduce": Command("make a table of the paper again", "rt reproduce edge_updates --plan"),
     "tune": Command("search hyperparameters by Distributed Grid Descent", "rt tune rt --trials 100"),
+    "play": Command("watch an agent play, or play yourself", "rt play sokoban runs/sokoban-rt-batched"),
     "report": Command("tables and figures of what was measured", "rt report results --out report"),
 }
 

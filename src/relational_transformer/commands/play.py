@@ -1,0 +1,135 @@
+"""`rt play`: watch a trained agent, replay moves, or play by keyboard."""
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from relational_transformer.sokoban import Levels, generate_levels, load_levels
+from relational_transformer.sokoban.chance import test_noise
+from relational_transformer.sokoban.config import DATA_SEEDS
+from relational_transformer.sokoban.pictures import Frame, frames, parse_moves, write_gif
+from relational_transformer.sokoban.rules import TIME_LIMIT
+from relational_transformer.sokoban.trained import agent_actions, load_agent
+
+from .play_keyboard import keys
+
+GENERATED = 100
+LOOKS = {
+    "#": ("  ", "on grey35"),
+    " ": ("  ", ""),
+    ".": ("<>", "red"),
+    "$": ("[]", "bold yellow"),
+    "*": ("[]", "bold green"),
+    "@": ("()", "bold cyan"),
+    "+": ("()", "bold magenta"),
+}
+KEYS = {"up": 1, "down": 2, "left": 3, "right": 4, " ": 0}
+
+
+@dataclass(frozen=True)
+class PlayArguments:
+    """Play Sokoban in the terminal: watch the agent of a run, replay moves, or play yourself with the arrow keys.
+
+    Without a run and without --moves it is your turn: arrows move, space waits, r begins again, n is the next level,
+    q ends.
+    """
+
+    game: Annotated[Literal["sokoban"], tyro.conf.Positional]
+    """What is played."""
+    run: Annotated[Path | None, tyro.conf.Positional] = None
+    """Folder of a run whose agent plays."""
+    moves: str | None = None
+    """Moves to replay: the letters u, d, l, r, and w to wait."""
+    levels: Path | None = None
+    """A Boxoban folder, whose test levels are played; by default levels of the own generator."""
+    level: int = 0
+    """Number of the level."""
+    seed: int | None = None
+    """Which seed of the run plays; by default its first."""
+    greedy: bool = False
+    """The agent takes the most probable action every time, instead of sampling."""
+    delay: float = 0.2
+    """Seconds between two steps."""
+    gif: Path | None = None
+    """Also write the game to this file as an animated GIF."""
+
+
+def run(arguments: PlayArguments) -> None:
+    if arguments.run is not None and arguments.moves is not None:
+        raise ValueError("either an agent plays (a run) or --moves are replayed, not both")
+    if arguments.run is None and arguments.moves is None and not sys.stdin.isatty():
+        raise ValueError("playing by keyboard needs a terminal; name a run to watch, or give --moves")
+    if arguments.level < 0:
+        raise ValueError(f"levels are numbered from 0 on, got {arguments.level}")
+    if arguments.run is None and arguments.moves is None:
+        _play_by_keyboard(_find_levels(arguments), arguments.level)
+        return
+    level = _find_levels(arguments)[arguments.level]
+    game = list(frames(level, _actions(arguments, level)))
+    _show(game, arguments.delay)
+    if arguments.gif is not None:
+        write_gif(arguments.gif, game)
+        Console().print(f"picture  {arguments.gif}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _find_levels(arguments: PlayArguments) -> Levels:
+    if arguments.levels is not None:
+        return load_levels(arguments.levels, "test")
+    return generate_levels(max(GENERATED, arguments.level + 1), DATA_SEEDS["test"])
+
+
+def _actions(arguments: PlayArguments, level: Levels) -> Sequence[int]:
+    if arguments.run is None:
+        return parse_moves(arguments.moves or "")
+    agent = load_agent(arguments.run, arguments.seed)
+    noise = test_noise(arguments.seed or 0, TIME_LIMIT, arguments.level + 1)[:, arguments.level]
+    return agent_actions(agent, level, None if arguments.greedy else noise)
+
+
+def _show(game: Sequence[Frame], delay: float) -> None:
+    """The game as it goes in a terminal; its end alone where there is none."""
+    console = Console()
+    if console.is_terminal:
+        with Live(console=console, auto_refresh=False) as live:
+            for frame in game:
+                live.update(_picture(frame), refresh=True)
+                time.sleep(delay)
+        return
+    print("\n".join([*game[-1].rows, game[-1].caption]))
+
+
+def _play_by_keyboard(levels: Levels, number: int) -> None:
+    actions: list[int] = []
+    with keys() as pressed, Live(console=Console(), auto_refresh=False) as live:
+        while True:
+            level = levels[number]
+            game = list(frames(level, actions))
+            over = game[-1].solved or game[-1].step == TIME_LIMIT
+            live.update(_picture(game[-1], f"level {number}   arrows, r again, n next, q quit"), refresh=True)
+            key = next(pressed)
+            if key == "q":
+                return
+            if key in ("r", "n"):
+                number, actions = (number + (key == "n")) % len(levels), []
+            elif key in KEYS and not over:
+                actions.append(KEYS[key])
+
+
+def _picture(frame: Frame, note: str = "") -> Text:
+    text = Text()
+    for row in frame.rows:
+        for letter in row:
+            text.append(*LOOKS[letter])
+        text.append("\n")
+    text.append(frame.caption)
+    if note:
+        text.append(f"\n{note}", "dim")
+    return text

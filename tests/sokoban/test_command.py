@@ -1,0 +1,103 @@
+"""`rt train sokoban` and `rt play sokoban`."""
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from relational_transformer.cli import main
+from relational_transformer.training import RunFolder
+from tests.sokoban.small import LONG_CORRIDOR, write_levels
+
+SMALL = ["--size", "16", "--num-layers", "1", "--num-games", "4", "--steps", "480", "--report-interval", "240"]
+QUICK = [*SMALL, "--compile", "off", "--device", "cpu"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> tuple[Path, str]:
+    """A run through the command line, and its levels."""
+    folder = tmp_path_factory.mktemp("command")
+    levels = write_levels(folder / "levels", LONG_CORRIDOR)
+    out = folder / "run"
+    assert main(["train", "sokoban", "--seeds", "2", "--levels", levels, *QUICK, "--out", str(out)]) == 0
+    return out, levels
+
+
+def test_training_leaves_a_whole_run_folder(trained):
+    folder = RunFolder(trained[0])
+    result = folder.read_result()
+    assert result is not None
+    assert [row["seed"] for row in result["seeds"]] == [0, 1]
+    assert result["config"]["task"] == "sokoban"
+    assert result["config"]["recipe"]["learning_rate"] == 1.28e-4
+    assert len(folder.read_metrics()) == 2
+    assert folder.curves.stat().st_size > 1_000
+
+
+def test_an_agent_of_a_run_plays(trained, tmp_path, capsys):
+    run, levels = trained
+    arguments = ["play", "sokoban", str(run), "--levels", levels, "--seed", "1", "--gif", str(tmp_path / "game.gif")]
+    assert main(arguments) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("##########\n") >= 8
+    assert "of 120" in printed
+    assert (tmp_path / "game.gif").read_bytes().startswith(b"GIF89a")
+
+
+def test_moves_are_replayed(trained, capsys):
+    assert main(["play", "sokoban", "--levels", trained[1], "--moves", "rrrrrr"]) == 0
+    assert "#      @*#\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--moves", "rq"], "moves are the letters"),
+        (["--moves", "r", "--level", "1"], "there are levels 0 to 0, not 1"),
+        (["--moves", "r", "--level", "-1"], "levels are numbered from 0 on"),
+        (["nowhere"], "nowhere is no run folder"),
+        (["nowhere", "--moves", "r"], "not both"),
+    ],
+)
+def test_mistakes_end_with_one_line(trained, capsys, arguments: list[str], message: str):
+    assert main(["play", "sokoban", *arguments, "--levels", trained[1]]) == 2
+    errors = capsys.readouterr().err
+    assert message in errors
+    assert errors.count("\n") == 1
+
+
+def test_a_seed_that_was_not_trained_is_named(trained, capsys):
+    assert main(["play", "sokoban", str(trained[0]), "--levels", trained[1], "--seed", "7"]) == 2
+    assert "has the seeds [0, 1], not 7" in capsys.readouterr().err
+
+
+def test_levels_that_are_not_there_leave_no_run(tmp_path, capsys):
+    out = tmp_path / "run"
+    assert main(["train", "sokoban", "--levels", str(tmp_path / "none"), *QUICK, "--out", str(out)]) == 2
+    assert "no Boxoban levels" in capsys.readouterr().err
+    assert not out.exists()
+
+
+@pytest.mark.slow
+def test_a_person_plays_with_the_arrow_keys(trained):
+    """Six steps to the right solve the corridor; q ends."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "relational_transformer.cli", "play", "sokoban", "--levels", trained[1]]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TERM": "xterm", "COLUMNS": "100"}
+    game = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    shown = b""
+    while b"q quit" not in shown:
+        shown += os.read(ours, 4096)
+    for _ in range(6):
+        os.write(ours, b"\x1b[C")
+        before = len(shown)
+        while shown.count(b"q quit", before) == 0:
+            shown += os.read(ours, 4096)
+    os.write(ours, b"q")
+    assert game.wait() == 0
+    assert b"solved" in shown
+    os.close(ours)

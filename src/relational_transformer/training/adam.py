@@ -1,4 +1,4 @@
-"""Adam for a fleet, with the published rule that a feature without any gradient is left alone."""
+"""Adam for a fleet: with the published rule that a feature without any gradient is left alone, or with clipping."""
 
 from collections.abc import Callable, Iterable
 
@@ -29,7 +29,7 @@ class Adam:
         self.same_linear = {
             name: same.to(fleet.values.device, fleet.values.dtype) for name, same in _encoder_weights(module)
         }
-        self.update: Callable[..., None] = torch.compile(_update, dynamic=False) if compiled else _update
+        self.update: Callable[..., None] = torch.compile(update, dynamic=False) if compiled else update
 
     @torch.no_grad()
     def step(self, gradient: Tensor) -> None:
@@ -39,8 +39,7 @@ class Adam:
         state = (fleet.values, fleet.first, fleet.second)
         by_name = [fleet.split(vector) for vector in state]
         before = {name: [blocks[name].clone() for blocks in by_name] for name in self.same_linear}
-        corrections = [1 - beta**fleet.count for beta in BETAS]
-        self.update(*state, gradient, self.learning_rate, *(one.to(gradient.dtype) for one in corrections))
+        self.update(*state, gradient, self.learning_rate, EPSILON, *corrections(fleet.count, gradient.dtype))
         gradient_by_name = fleet.split(gradient)
         for name, same in self.same_linear.items():
             has_gradient = (gradient_by_name[name] != 0).any(-1)  # [S, rows]
@@ -49,18 +48,54 @@ class Adam:
                 blocks[name].copy_(torch.where(moves, blocks[name], old))
 
 
-def _update(
+class ClippedAdam:
+    r"""Adam on gradients $g \cdot \min(1, c / \|g\|)$, the norm taken over all parameters of a seed by itself."""
+
+    def __init__(
+        self, fleet: Fleet, learning_rate: float, epsilon: float, clip: float | None, compiled: bool = False
+    ) -> None:
+        self.fleet = fleet
+        self.learning_rate, self.epsilon, self.clip = learning_rate, epsilon, clip
+        self.update: Callable[..., None] = torch.compile(update, dynamic=False) if compiled else update
+
+    @torch.no_grad()
+    def step(self, gradient: Tensor) -> None:
+        """One step along a gradient, a vector like `fleet.values`, which is changed in place if it is too long."""
+        fleet = self.fleet
+        if self.clip is not None:
+            clip_norms([block.flatten(1) for block in fleet.split(gradient).values()], self.clip)
+        fleet.count += 1
+        state = (fleet.values, fleet.first, fleet.second)
+        self.update(*state, gradient, self.learning_rate, self.epsilon, *corrections(fleet.count, gradient.dtype))
+
+
+def clip_norms(blocks: list[Tensor], largest: float) -> None:
+    """Scale what belongs to a seed in blocks [S, numel] so that its norm over all of them is at most `largest`."""
+    norms = torch.stack([torch.linalg.vector_norm(block, dim=1) for block in blocks])
+    scale = (largest / torch.linalg.vector_norm(norms, dim=0)).clamp(max=1.0)  # [S]
+    for block in blocks:
+        block.mul_(scale.unsqueeze(-1))
+
+
+def corrections(count: Tensor, dtype: torch.dtype) -> list[Tensor]:
+    """1 - β^t for both moments after `count` steps."""
+    return [(1 - beta**count).to(dtype) for beta in BETAS]
+
+
+def update(
     values: Tensor,
     first: Tensor,
     second: Tensor,
     gradient: Tensor,
     learning_rate: float,
+    epsilon: float,
     first_correction: Tensor,
     second_correction: Tensor,
 ) -> None:
+    """Adam's rule, in place."""
     first.mul_(BETAS[0]).add_(gradient, alpha=1 - BETAS[0])
     second.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
-    denominator = (second / second_correction).sqrt_().add_(EPSILON)
+    denominator = (second / second_correction).sqrt_().add_(epsilon)
     values.sub_((first / first_correction).div_(denominator), alpha=learning_rate)
 
 

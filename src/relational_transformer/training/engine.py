@@ -18,6 +18,7 @@ from .fleet import Fleet
 from .memory import free_bytes, saved_bytes
 from .over_seeds import over_seeds
 from .precision import Precision, for_computing
+from .recording import record
 
 SHARE_FOR_ACTIVATIONS = 0.6
 """Of the free memory; where a trajectory would need more, its steps are recomputed in the backward pass."""
@@ -148,21 +149,7 @@ class Engine:
 
     def _capture(self, num_hints: int) -> Callable[[], None]:
         """Record one training step on trajectories of `num_hints` hints as a CUDA graph."""
-        kept = {name: tensor.clone() for name, tensor in self._state().items()}
-        stream = torch.cuda.Stream(self.device)
-        stream.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(stream):
-            for _ in range(2):  # compile, choose algorithms, load kernels
-                self._train(num_hints)
-                for name, tensor in self._state().items():
-                    tensor.copy_(kept[name])
-        torch.cuda.current_stream(self.device).wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-            self._train(num_hints)
-        for name, tensor in self._state().items():
-            tensor.copy_(kept[name])
-        return graph.replay
+        return record(lambda: self._train(num_hints), self._state(), self.device, pool=self._pool)
 
     @cached_property
     def _pool(self) -> Any:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import torch
 
@@ -60,14 +60,65 @@ def train_together(
     """
     for config, _ in runs:  # what cannot be built is refused before a folder is made
         build_network(config.task, config.settings)
+    return carry_out(
+        runs,
+        lambda config, folder: Trainer(config, folder, device),
+        report=report,
+        checkpoint_seconds=checkpoint_seconds,
+        report_seconds=report_seconds,
+    )
+
+
+class AnyConfig(Protocol):
+    """What a run was asked for, as its folder keeps it."""
+
+    def as_dict(self) -> dict[str, Any]: ...
+
+
+class AnyTrainer(Protocol):
+    """What trains a run, of whatever experiment: part by part, ready to be saved between two parts."""
+
+    folder: RunFolder
+
+    @property
+    def busy(self) -> bool:
+        """Whether the device has enough to do for now."""
+        ...
+
+    @property
+    def examples(self) -> int:
+        """How far the run is."""
+        ...
+
+    def run(self) -> Iterator[None]: ...
+    def save(self) -> None: ...
+    def finish(self) -> dict[str, Any]: ...
+
+
+ConfigType = TypeVar("ConfigType", bound=AnyConfig)
+TrainerType = TypeVar("TrainerType", bound=AnyTrainer)
+
+
+def carry_out(
+    runs: Sequence[tuple[ConfigType, str]],
+    make_trainer: Callable[[ConfigType, RunFolder], TrainerType],
+    *,
+    report: Callable[[TrainerType], None],
+    checkpoint_seconds: float,
+    report_seconds: float,
+) -> list[dict[str, Any]]:
+    """Begin or go on with every run in its folder, side by side, to their results.
+
+    A run that has its result is left alone. Every `checkpoint_seconds`, and when a signal asks to stop, all are saved.
+    """
     results: list[dict[str, Any] | None] = [None] * len(runs)
     with ExitStack() as stack, _stop_signals() as stop:
-        working: dict[int, tuple[Trainer, Iterator[None]]] = {}
+        working: dict[int, tuple[TrainerType, Iterator[None]]] = {}
         for number, (config, out) in enumerate(runs):
             folder = stack.enter_context(RunFolder(out).opened(config.as_dict()))
             results[number] = folder.read_result()
             if results[number] is None:
-                trainer = Trainer(config, folder, device)
+                trainer = make_trainer(config, folder)
                 working[number] = trainer, trainer.run()
         saved = reported = time.monotonic()
         while working:

@@ -4,7 +4,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from relational_transformer.sweeps import Run, plan
+import torch
+
+from relational_transformer.sweeps import Run, execute, plan
 from relational_transformer.sweeps.cells import Cell
 from tests.training.small import PROTOCOL, SETTINGS, small_config
 
@@ -33,3 +35,11 @@ def rows_of(run: Run) -> int:
 def scores_of(runs: list[Run]) -> dict[str, list]:
     """What the runs found out, seed by seed."""
     return {run.name: json.loads((run.folder / "result.json").read_text())["seeds"] for run in runs}
+
+
+def scores_alone(root: Path, *cells: Cell) -> dict[str, list]:
+    """The scores of the same cells, trained here without any engine."""
+    runs = small_runs(root, *cells)
+    for run in runs:
+        execute(run, torch.device("cpu"))
+    return scores_of(runs)

@@ -1,7 +1,8 @@
-"""A run carried out in this process."""
+"""Runs carried out in this process."""
 
 import fcntl
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +15,34 @@ PATIENCE_SECONDS = 120.0
 """How long to wait for a folder whose last worker may still be dying; network file systems take that long to notice."""
 
 
-def execute(
-    run: Run, device: torch.device, checkpoint_seconds: float = 60.0, patience: float = PATIENCE_SECONDS
-) -> dict[str, Any]:
+def execute(run: Run, device: torch.device, checkpoint_seconds: float = 60.0) -> dict[str, Any]:
     """Train a run here, on from its last checkpoint, and return its result. What has its result is not trained.
 
     >>> result = execute(run, torch.device("cuda"))  # doctest: +SKIP
     """
-    train = find_kind(run.kind).train
-    wait_until_free(run.folder, patience)
-    return train(run.config, str(run.folder), device, checkpoint_seconds=checkpoint_seconds)
+    wait_until_free(run.folder)
+    return find_kind(run.kind).train(run.config, str(run.folder), device, checkpoint_seconds=checkpoint_seconds)
 
 
-def wait_until_free(folder: Path, patience: float) -> None:
+def can_share(run: Run) -> bool:
+    """Whether a run can be trained side by side with others in one process."""
+    return find_kind(run.kind).train_together is not None
+
+
+def execute_together(
+    runs: Sequence[Run], device: torch.device, checkpoint_seconds: float = 60.0
+) -> list[dict[str, Any]]:
+    """Train several runs of one kind side by side in this process: small fleets fill a GPU better together."""
+    train_together = find_kind(runs[0].kind).train_together
+    if train_together is None:
+        return [execute(run, device, checkpoint_seconds) for run in runs]
+    for run in runs:
+        wait_until_free(run.folder)
+    pairs = [(run.config, str(run.folder)) for run in runs]
+    return train_together(pairs, device, checkpoint_seconds=checkpoint_seconds)
+
+
+def wait_until_free(folder: Path, patience: float = PATIENCE_SECONDS) -> None:
     """Wait until nobody holds the lock of a run folder, at most for `patience` seconds."""
     lock = folder / ".lock"
     deadline = time.monotonic() + patience

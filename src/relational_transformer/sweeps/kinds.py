@@ -21,6 +21,7 @@ class Kind(NamedTuple):
     """How runs of one kind are read from JSON, trained and judged.
 
     `train(config, folder, device, checkpoint_seconds=...)` goes on with what is in the folder, and returns the result.
+    `train_together([(config, folder), ...], device, checkpoint_seconds=...)` does the same with several at once.
     `length(config)` is the number of examples that each seed trains on, and `flop(config)` what the whole run costs.
     """
 
@@ -28,15 +29,16 @@ class Kind(NamedTuple):
     train: Callable[..., dict[str, Any]]
     length: Callable[[Any], int]
     flop: Callable[[Any], float]
+    train_together: Callable[..., list[dict[str, Any]]] | None = None
 
 
 def _clrs() -> Kind:
     from relational_transformer.training.config import TrainConfig
-    from relational_transformer.training.session import train
+    from relational_transformer.training.session import train, train_together
 
     from .costs.clrs import flop
 
-    return Kind(TrainConfig.from_dict, train, lambda config: config.protocol.examples, flop)
+    return Kind(TrainConfig.from_dict, train, lambda config: config.protocol.examples, flop, train_together)
 
 
 def _lobster() -> Kind:

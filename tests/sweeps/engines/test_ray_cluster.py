@@ -1,7 +1,7 @@
 """A real Ray cluster of two nodes on this machine, one of which is killed in the middle."""
 
 import importlib
-import os
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -10,28 +10,27 @@ from pathlib import Path
 import pytest
 
 from relational_transformer.sweeps import Run, sweep
-from relational_transformer.sweeps.engines import LocalEngine, RayEngine
-from tests.sweeps.small import impossible_cell, rows_of, scores_of, small_cell, small_runs
+from relational_transformer.sweeps.engines import RayEngine
+from tests.sweeps.small import impossible_cell, rows_of, scores_alone, scores_of, small_cell, small_runs
 
 pytest.importorskip("ray")
 
-OBJECT_STORE_BYTES = 80 * 2**20
-CELLS = [small_cell(seeds=(0, 1), parts=40), small_cell(seeds=(2,), parts=40)]
+PARTS = 40
+NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator:
-    """A cluster of one node with one core; a test adds others."""
+def cluster(one_thread, monkeypatch: pytest.MonkeyPatch) -> Iterator:
+    """A cluster whose head takes no run, and one node that takes one at a time."""
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    # Workers of the cluster import the tests' own modules as well.
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [os.getcwd(), os.environ.get("PYTHONPATH")])))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Ray leaves sockets and processes to the end of the interpreter
         utilities = importlib.import_module("ray.cluster_utils")
-        head = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
-        cluster = utilities.Cluster(initialize_head=True, head_node_args=head)
+        cluster = utilities.Cluster(
+            initialize_head=True, head_node_args={**NODE, "num_cpus": 0, "include_dashboard": False}
+        )
         try:
+            cluster.add_node(**NODE)
             yield cluster
         finally:
             importlib.import_module("ray").shutdown()
@@ -40,44 +39,43 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator:
 
 @pytest.mark.slow
 def test_a_killed_node_loses_nothing_and_nothing_is_done_twice(cluster, tmp_path: Path):
-    node = cluster.add_node(num_cpus=1, object_store_memory=OBJECT_STORE_BYTES)
-    good, impossible = small_runs(tmp_path / "ray", *CELLS), small_runs(tmp_path / "ray", impossible_cell())
+    cells = small_cell(seeds=(0,), parts=PARTS), small_cell(seeds=(1, 2))
+    first, second = runs = small_runs(tmp_path / "ray", *cells)
     engine = RayEngine(cluster.address, checkpoint_seconds=0.0)
-    assert (engine.device, engine.slots) == ("cpu", 2)
+    assert (engine.device, engine.slots) == ("cpu", 1)
     events: list[tuple[Run, str]] = []
-    rows: dict[Run, list[int]] = {run: [] for run in good}
+    rows: list[int] = []
+    killed = []
 
-    def kill_the_node_when_both_have_begun() -> None:
-        for run in good:
-            rows[run].append(rows_of(run))
-        if cluster.worker_nodes and all(rows[run][-1] for run in good):
-            cluster.remove_node(node, allow_graceful=False)
+    def replace_the_node_when_the_first_run_has_begun() -> None:
+        rows.append(rows_of(first))
+        if rows[-1] and not killed:
+            killed.extend(cluster.worker_nodes)
+            cluster.remove_node(killed[0], allow_graceful=False)
+            cluster.add_node(**NODE)
 
     outcome = sweep(
-        [*good, *impossible],
+        runs,
         engine,
         report=lambda event: events.append((event.run, event.what)),
-        tick=kill_the_node_when_both_have_begun,
+        tick=replace_the_node_when_the_first_run_has_begun,
         tick_seconds=0.05,
     )
-    engine.close()
+    assert (outcome.done, outcome.given_up) == ((first, second), {})
+    assert Counter(events) == {(first, "lost"): 1, (first, "done"): 1, (second, "done"): 1}
+    assert rows == sorted(rows), "the lost run began anew"
+    assert (rows_of(first), rows_of(second)) == (PARTS, 4)
+    assert scores_of(runs) == scores_alone(tmp_path / "alone", *cells)
 
-    assert not cluster.worker_nodes, "no node was killed"
-    assert outcome.done == tuple(good)
-    happened = Counter(what for run, what in events if run in good)
-    assert happened == {"done": 2, "lost": 1}
-    assert all(counts == sorted(counts) for counts in rows.values()), "the lost run began anew"
-    assert all(rows_of(run) == 40 for run in good)
-    (errors,) = outcome.given_up.values()
-    assert errors == ("ValueError: num_heads must divide hidden_size=8, got num_heads=3",) * 3
-
-    here = small_runs(tmp_path / "local", *CELLS)
-    sweep(here, LocalEngine(["cpu", "cpu"]))
-    assert scores_of(good) == scores_of(here)
+    (impossible,) = small_runs(tmp_path / "ray", impossible_cell())
+    engine.submit(impossible)
+    while not (ended := engine.wait(1.0)):
+        pass
+    assert ended[0].error == "ValueError: num_heads must divide hidden_size=8, got num_heads=3"
+    assert not ended[0].lost
 
 
 def test_no_cluster_is_one_clear_sentence(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     ray = importlib.import_module("ray")
 
     def refuse(**options) -> None:
@@ -89,6 +87,6 @@ def test_no_cluster_is_one_clear_sentence(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_missing_ray_names_its_extra(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(importlib.import_module("sys").modules, "ray", None)
+    monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'relational-transformer\[cluster\]'"):
         RayEngine("auto")

@@ -21,7 +21,9 @@ class EngineOptions:
     device: str = "auto"
     """cpu, cuda, cuda:1; auto takes all GPUs that there are, or else the CPU."""
     processes: int = 1
-    """This machine: runs side by side on each device."""
+    """This machine: processes side by side on each device."""
+    together: int = 1
+    """This machine: fleets of CLRS-30 side by side in each process, which fill a GPU better than one."""
     address: str = "auto"
     """Ray: where the cluster is, such as 10.0.0.1:6379; auto is the one that this machine belongs to."""
     cpus_per_run: int = 1
@@ -38,10 +40,10 @@ def open_engine(options: EngineOptions) -> Engine:
         return RayEngine(
             options.address, options.device, options.cpus_per_run, options.gpus_per_run, options.checkpoint_seconds
         )
-    if options.processes < 1:
-        raise ValueError(f"processes must be at least 1, got {options.processes}")
+    if options.processes < 1 or options.together < 1:
+        raise ValueError(f"at least one run must be trained at a time, got {options.processes * options.together}")
     devices = local_devices() if options.device == "auto" else (str(find_device(options.device)),)
-    return LocalEngine(devices * options.processes, options.checkpoint_seconds)
+    return LocalEngine(devices * options.processes, options.together, options.checkpoint_seconds)
 
 
 def local_devices() -> tuple[str, ...]:

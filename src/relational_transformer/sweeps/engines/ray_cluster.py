@@ -35,7 +35,9 @@ class RayEngine:
             self._ray.shutdown()
             need = " and ".join(f"{amount:g} {name}" for name, amount in self._need.items())
             raise ValueError(f"no machine of the cluster at {address} has the {need} that a run takes")
-        self._task = self._ray.remote(num_cpus=cpus, num_gpus=self._need.get("GPU", 0), max_retries=0)(_execute)
+        # A process for every run, as on one machine: its memory is free when it ends.
+        options = {"num_cpus": cpus, "num_gpus": self._need.get("GPU", 0), "max_retries": 0, "max_calls": 1}
+        self._task = self._ray.remote(**options)(_execute)
         self._runs: dict[Any, Run] = {}
 
     @property

@@ -1,7 +1,7 @@
-"""A run in a process of its own: `python -m relational_transformer.sweeps.engines.worker`.
+"""Runs in a process of their own, mostly one: `python -m relational_transformer.sweeps.engines.worker`.
 
 Its order is one line of JSON on the standard input, which stays open: when it closes, whoever gave the order is gone,
-and the run saves itself and ends.
+and the runs save themselves and end.
 """
 
 import json
@@ -13,7 +13,7 @@ import traceback
 
 from relational_transformer.training.devices import find_device
 
-from ..execution import execute
+from ..execution import execute_together
 from ..run import Run
 
 FAILED, STOPPED = 1, 130
@@ -24,7 +24,8 @@ def main() -> int:
     order = json.loads(sys.stdin.readline())
     threading.Thread(target=_stop_with_the_sweep, daemon=True).start()
     try:
-        execute(Run.from_dict(order["run"]), find_device(order["device"]), order["checkpoint_seconds"])
+        runs = [Run.from_dict(content) for content in order["runs"]]
+        execute_together(runs, find_device(order["device"]), order["checkpoint_seconds"])
     except KeyboardInterrupt as stop:
         print(stop, file=sys.stderr)
         return STOPPED
@@ -36,7 +37,7 @@ def main() -> int:
 
 def _stop_with_the_sweep() -> None:
     sys.stdin.read()
-    os.kill(os.getpid(), signal.SIGTERM)  # a run that is being trained saves itself first
+    os.kill(os.getpid(), signal.SIGTERM)  # what is being trained is saved first
 
 
 if __name__ == "__main__":

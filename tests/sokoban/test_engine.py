@@ -1,5 +1,7 @@
 """One update of the engine against WMG's algorithm written as a loop over single games."""
 
+import functools
+
 import pytest
 import torch
 
@@ -15,13 +17,13 @@ RECIPE = Recipe(num_games=3, window=4, learning_rate=1e-2, gradient_clip=2.0)
 UPDATES = 32  # 128 steps: every game runs out of time at least once
 
 
-def make_engine(seeds: tuple[int, ...], *, model: str, games: int) -> Engine:
+def make_engine(seeds: tuple[int, ...], *, model: str, games: int, compiled: bool = False) -> Engine:
     agents = [initialise(lambda: Agent(model, SETTINGS), seed).double() for seed in seeds]
     fleet = Fleet(agents, torch.device("cpu"))
     levels = parse_levels(ROOMS)
     environment = Environment(levels, first_levels(seeds, games, len(levels)).flatten())
     recipe = Recipe(**{**vars(RECIPE), "num_games": games})
-    engine = Engine(agents[0], fleet, environment, recipe, precision="fp64", compiled=False)
+    engine = Engine(agents[0], fleet, environment, recipe, precision="fp64", compiled=compiled)
     engine.load(draw(seeds, 0, UPDATES, recipe.window, games, len(levels)))
     return engine
 
@@ -76,8 +78,8 @@ def test_one_game_is_trained_as_a_plain_loop_trains_it(model: str):
     expected, sums = slow_training(7, model)
     assert {name: getattr(engine, name).item() for name in sums} == sums
     assert sums["finished"] >= 1
-    for name, parameter in expected.items():
-        torch.testing.assert_close(engine.fleet.parameters[name][0], parameter, rtol=1e-6, atol=1e-9)
+    for name, parameter in expected.items():  # torch clips to c / (norm + 1e-6), which tells after some updates
+        torch.testing.assert_close(engine.fleet.parameters[name][0], parameter, rtol=1e-5, atol=1e-6)
 
 
 def test_a_fleet_of_two_learns_what_two_alone_do():
@@ -102,3 +104,15 @@ def test_a_loss_that_is_not_finite_is_noted_for_its_seed_alone():
     engine.update()
     assert engine.finite.tolist() == [True, False]
     assert engine.losses[0].isfinite()
+
+
+@pytest.mark.slow
+def test_compiled_layers_learn_what_plain_ones_do(monkeypatch):
+    """Traced whole, without a C++ compiler: what is compiled on a GPU is the same function."""
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="aot_eager"))
+    plain, compiled = (make_engine((3,), model="rt", games=3, compiled=compiled) for compiled in (False, True))
+    for engine in (plain, compiled):
+        engine.update()
+        engine.update()
+    torch.testing.assert_close(compiled.losses, plain.losses)
+    torch.testing.assert_close(compiled.fleet.values, plain.fleet.values)

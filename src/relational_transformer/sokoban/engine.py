@@ -5,9 +5,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from relational_transformer.training.adam import ClippedAdam
 from relational_transformer.training.fleet import Fleet
 from relational_transformer.training.memory import free_bytes, saved_bytes
 from relational_transformer.training.precision import Precision, for_computing
+from relational_transformer.training.recording import record
 
 from .agent import Agent, Memo
 from .chance import Draw, sample
@@ -15,7 +17,6 @@ from .environment import Environment
 from .fleet_agent import FleetAgent
 from .loss import Window, actor_critic_loss
 from .observation import Observation
-from .optimizer import ClippedAdam
 from .settings import Recipe
 
 SHARE_FOR_ACTIVATIONS = 0.6
@@ -45,7 +46,7 @@ class Engine:
         self.precision: Precision = precision
         self.device = fleet.values.device
         self.agent = FleetAgent(agent, fleet, compiled)
-        self.adam = ClippedAdam(fleet, recipe, compiled)
+        self.adam = ClippedAdam(fleet, recipe.learning_rate, recipe.adam_epsilon, recipe.gradient_clip, compiled)
         seeds, games = fleet.num_seeds, recipe.num_games
         memo_size, kind = agent.settings.memo_size, fleet.values.dtype
         self.memo = Memo(
@@ -81,7 +82,7 @@ class Engine:
             self._update()
             return
         if self._graph is None:
-            self._graph = self._capture()
+            self._graph = record(self._update, {**self.fleet.state(), **self.state()}, self.device)
         self._graph()
 
     def forget_sums(self) -> None:
@@ -149,25 +150,3 @@ class Engine:
         memo = Memo(self.memo.vector.detach().clone().requires_grad_(), self.memo.kept)
         of_step = saved_bytes(lambda: self.agent(parts, self._observe(), memo))
         return of_step * self.recipe.window > SHARE_FOR_ACTIVATIONS * free_bytes(self.device)
-
-    def _capture(self) -> Callable[[], None]:
-        """Record one update as a CUDA graph."""
-        changed = {**self.fleet.state(), **self.state()}
-        kept = {name: tensor.clone() for name, tensor in changed.items()}
-
-        def restore() -> None:
-            for name, tensor in changed.items():
-                tensor.copy_(kept[name])
-
-        stream = torch.cuda.Stream(self.device)
-        stream.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(stream):
-            for _ in range(2):  # compile, choose algorithms, load kernels
-                self._update()
-                restore()
-        torch.cuda.current_stream(self.device).wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            self._update()
-        restore()
-        return graph.replay

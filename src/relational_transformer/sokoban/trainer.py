@@ -76,7 +76,7 @@ class SokobanTrainer:
             self.engine = Engine(
                 self.agent,
                 self.fleet,
-                Environment(self.levels, first.flatten(), capacity=_capacity(self.levels.open_cells)),
+                Environment(self.levels, first.flatten(), capacity=node_capacity(self.levels.open_cells)),
                 recipe,
                 precision=config.precision,
                 compiled=should_compile(config.compile, device, self.total_updates),
@@ -257,7 +257,7 @@ class SokobanTrainer:
         return nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
 
 
-def _capacity(open_cells: int) -> int:
+def node_capacity(open_cells: int) -> int:
     """Factors to make room for: with core and memo a multiple of eight nodes, which tensor cores want."""
     return math.ceil((open_cells - 1 + 2) / 8) * 8 - 2
 

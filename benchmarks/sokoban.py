@@ -13,9 +13,11 @@ import argparse
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import get_args
 
 import torch
+from turns import turn
 
 from relational_transformer.sokoban import RECIPES, Agent, Environment, Levels, Recipe, generate_levels, load_levels
 from relational_transformer.sokoban.agent import Model
@@ -98,12 +100,14 @@ def measure_training(
     wait(device)
     ready = time.perf_counter() - started
     engine.load(chance)
-    made, started = 0, time.perf_counter()
-    while time.perf_counter() - started < arguments.seconds:
-        update(made)
-        made += 1
-        wait(device)
-    return made / (time.perf_counter() - started), ready, engine.agent.recompute
+    with turn(arguments.turns):
+        made, started = 0, time.perf_counter()
+        while time.perf_counter() - started < arguments.seconds:
+            update(made)
+            made += 1
+            wait(device)
+        speed = made / (time.perf_counter() - started)
+    return speed, ready, engine.agent.recompute
 
 
 def training(arguments: argparse.Namespace, levels: Levels, device: torch.device) -> None:
@@ -143,6 +147,7 @@ def main() -> None:
     parser.add_argument("--anchor", action=argparse.BooleanOptionalAction, default=True, help="also train one game")
     parser.add_argument("--levels", help="a Boxoban folder; by default 1,000 generated levels")
     parser.add_argument("--seconds", type=float, default=5.0, help="how long to measure each")
+    parser.add_argument("--turns", type=Path, help="a file: measure in turns with all other benchmarks that name it")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = parser.parse_args()
     arguments.games = arguments.games or ([64, 256, 1024] if arguments.what == "environment" else [64])

@@ -12,14 +12,14 @@ cores (4.5 with the whole step jitted).
 
 import argparse
 import contextlib
-import fcntl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
 import torch
+from turns import turn
 
 from relational_transformer.nn import kernels
 from relational_transformer.processors.settings import find_settings
@@ -108,18 +108,6 @@ def recorded(evaluator: Evaluator, fleet: Fleet) -> Callable[[], object]:
     with torch.cuda.graph(graph):
         evaluator.scores(fleet.parameters)
     return graph.replay
-
-
-@contextlib.contextmanager
-def turn(path: Path | None) -> Iterator[None]:
-    """Wait until nobody else has the file locked, and keep it locked."""
-    if path is None:
-        yield
-        return
-    print("ready to measure", flush=True)
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def profile(engine: Engine) -> None:

@@ -107,6 +107,7 @@ def test_a_loss_that_is_not_finite_is_noted_for_its_seed_alone():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # torch's own, while tracing
 def test_compiled_layers_learn_what_plain_ones_do(monkeypatch):
     """Traced whole, without a C++ compiler: what is compiled on a GPU is the same function."""
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="aot_eager"))

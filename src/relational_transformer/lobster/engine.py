@@ -1,19 +1,20 @@
 """One training step of a whole fleet: groups of graphs of similar size, then Adam; on CUDA a graph launch for each."""
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from relational_transformer.training.adam import ClippedAdam
 from relational_transformer.training.fleet import Fleet
 from relational_transformer.training.memory import free_bytes, saved_bytes
 from relational_transformer.training.precision import Precision, for_computing
+from relational_transformer.training.recording import record
 
 from .batches import Draw, node_buckets
 from .data import Split
-from .optimizer import ClippedAdam
 from .settings import Settings
 from .stack import FleetStack
 
@@ -133,23 +134,16 @@ class Engine:
 
     def _capture(self, num_nodes: int | None) -> Callable[[], None]:
         """Record a group or an update as a CUDA graph."""
-        kept = {name: tensor.clone() for name, tensor in self._state().items()}
-        stream = torch.cuda.Stream(self.device)
-        stream.wait_stream(torch.cuda.current_stream(self.device))
-        recompute, self.stack.recompute = self.stack.recompute, True  # the same functions, without needing the memory
-        with torch.cuda.stream(stream):
-            for _ in range(2):  # compile, choose algorithms, load kernels
-                self._do(num_nodes)
-                for name, tensor in self._state().items():
-                    tensor.copy_(kept[name])
-        torch.cuda.current_stream(self.device).wait_stream(stream)
+        step = partial(self._do, num_nodes)
+        return record(
+            step, self._state(), self.device, rehearsal=partial(self._in_little_memory, step), pool=self._pool
+        )
+
+    def _in_little_memory(self, step: Callable[[], None]) -> None:
+        """The step through the same functions, without keeping activations: only the recorded one needs the memory."""
+        recompute, self.stack.recompute = self.stack.recompute, True
+        step()
         self.stack.recompute = recompute
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-            self._do(num_nodes)
-        for name, tensor in self._state().items():
-            tensor.copy_(kept[name])
-        return graph.replay
 
     @cached_property
     def _pool(self) -> Any:

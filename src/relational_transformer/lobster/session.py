@@ -1,13 +1,11 @@
-"""A run from start to result: checkpoints by the clock, a clean stop on signals."""
+"""A run from start to result."""
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from relational_transformer.training.run_folder import RunFolder
-from relational_transformer.training.session import Stopped, _stop_signals
+from relational_transformer.training.session import carry_out
 
 from .build import build_model
 from .config import LobsterConfig
@@ -40,26 +38,11 @@ def train(
     """
     with torch.device("meta"):  # what cannot be built is refused before a folder is made
         build_model(config.model, config.settings)
-    with RunFolder(out).opened(config.as_dict()) as folder, _stop_signals() as stop:
-        result = folder.read_result()
-        if result is not None:
-            return result
-        trainer = LobsterTrainer(config, folder, device)
-        saved = reported = time.monotonic()
-        for _ in trainer.run():
-            while trainer.busy:
-                time.sleep(0.001)
-            now = time.monotonic()
-            if now - reported >= report_seconds:
-                report(trainer)
-                reported = now
-            if stop or now - saved >= checkpoint_seconds:
-                trainer.save()
-                saved = time.monotonic()
-            if stop:
-                raise Stopped(
-                    f"stopped by {stop[0]}, saved {folder.path} at graph {trainer.examples}; "
-                    "the same command goes on from there"
-                )
-        report(trainer)
-        return trainer.finish()
+    (result,) = carry_out(
+        [(config, out)],
+        lambda config, folder: LobsterTrainer(config, folder, device),
+        report=report,
+        checkpoint_seconds=checkpoint_seconds,
+        report_seconds=report_seconds,
+    )
+    return result

@@ -5,9 +5,10 @@ import copy
 import torch
 from torch import nn
 
-from relational_transformer.lobster.optimizer import ClippedAdam
+from relational_transformer.training.adam import ClippedAdam
 from relational_transformer.training.fleet import Fleet
-from tests.lobster.small import CPU
+
+CPU = torch.device("cpu")
 
 
 def test_a_fleet_steps_like_torch_for_each_seed():

@@ -11,6 +11,7 @@ import pytest
 
 from relational_transformer.sweeps import Run, sweep
 from relational_transformer.sweeps.engines import RayEngine
+from relational_transformer.sweeps.engines.ray_cluster import check_shared
 from tests.sweeps.small import impossible_cell, rows_of, scores_alone, scores_of, small_cell, small_runs
 
 pytest.importorskip("ray")
@@ -84,6 +85,12 @@ def test_no_cluster_is_one_clear_sentence(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(ray, "init", refuse)
     with pytest.raises(ValueError, match=r"no Ray cluster at 'auto': Could not find any running Ray instance\.$"):
         RayEngine("auto")
+
+
+def test_storage_that_is_not_shared_is_named(tmp_path: Path):
+    check_shared(tmp_path)
+    with pytest.raises(ValueError, match=r"sees no .*/elsewhere: --out must be a folder that all machines share"):
+        check_shared(tmp_path / "elsewhere", patience=0.0)
 
 
 def test_a_missing_ray_names_its_extra(monkeypatch: pytest.MonkeyPatch):

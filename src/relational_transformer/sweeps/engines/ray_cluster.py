@@ -7,12 +7,18 @@ judge.
 
 import logging
 import os
+import time
+from pathlib import Path
 from typing import Any
+
+from relational_transformer.training.devices import find_device
 
 from ..execution import execute
 from ..run import Run
 from .engine import Ended
 
+SECONDS_TO_APPEAR = 30.0
+"""How long a network file system may take to show a new folder to other machines."""
 SECONDS_TO_SAVE = 60.0
 """How long a stopped sweep waits for its runs to save themselves."""
 
@@ -49,6 +55,7 @@ class RayEngine:
         )
 
     def submit(self, run: Run) -> None:
+        run.folder.mkdir(parents=True, exist_ok=True)  # so that a worker can tell whether it sees the same storage
         content = {**run.as_dict(), "folder": str(run.folder.absolute())}
         self._runs[self._task.remote(content, self.device, self.checkpoint_seconds)] = run
 
@@ -74,7 +81,7 @@ class RayEngine:
         from ray import exceptions
 
         try:
-            machine = self._ray.get(reference)
+            self._ray.get(reference)
         except (exceptions.NodeDiedError, exceptions.ObjectLostError) as error:
             return Ended(run, error=_first_line(error), lost=True)
         except exceptions.RayTaskError as error:
@@ -83,18 +90,25 @@ class RayEngine:
             return Ended(run, error=_first_line(error))
         if not run.is_done:
             return Ended(
-                run,
-                error=f"{machine} wrote the result where this machine does not see it: --out must be on shared storage",
+                run, error=f"its result is not in {run.folder}: --out must be a folder that all machines share"
             )
         return Ended(run)
 
 
-def _execute(content: dict[str, Any], device: str, checkpoint_seconds: float) -> str:
-    """What a worker of the cluster does; returns the name of its machine. The result is in the folder."""
-    from relational_transformer.training.devices import find_device
+def _execute(content: dict[str, Any], device: str, checkpoint_seconds: float) -> None:
+    """What a worker of the cluster does. The result is in the folder."""
+    run = Run.from_dict(content)
+    check_shared(run.folder)
+    execute(run, find_device(device), checkpoint_seconds)
 
-    execute(Run.from_dict(content), find_device(device), checkpoint_seconds)
-    return os.uname().nodename
+
+def check_shared(folder: Path, patience: float = SECONDS_TO_APPEAR) -> None:
+    """Refuse a folder that is not there: who asked for the run has made it."""
+    deadline = time.monotonic() + patience
+    while not folder.is_dir():
+        if time.monotonic() > deadline:
+            raise ValueError(f"{os.uname().nodename} sees no {folder}: --out must be a folder that all machines share")
+        time.sleep(0.5)
 
 
 def _connect(address: str) -> Any:

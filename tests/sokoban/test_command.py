@@ -47,6 +47,22 @@ def test_an_agent_of_a_run_plays(trained, tmp_path, capsys):
     assert (tmp_path / "game.gif").read_bytes().startswith(b"GIF89a")
 
 
+def test_a_run_is_scored_again_on_its_own_levels_and_on_others(trained, tmp_path, capsys):
+    run, _ = trained
+    result = RunFolder(run).read_result()
+    assert result is not None
+    assert main(["evaluate", "sokoban", str(run), "--device", "cpu"]) == 0
+    printed = capsys.readouterr().out
+    for row in result["seeds"]:
+        assert f"{100 * row['test']:.1f}%" in printed
+        assert f"{100 * row['test_greedy']:.1f}%" in printed
+    others = write_levels(tmp_path / "others")
+    assert main(["evaluate", "sokoban", str(run), "--levels", others, "--device", "cpu"]) == 0
+    assert "levels solved, of 2" in capsys.readouterr().out
+    assert main(["evaluate", str(run)]) == 2
+    assert "this is a run on Sokoban: rt evaluate sokoban" in capsys.readouterr().err
+
+
 def test_moves_are_replayed(trained, capsys):
     assert main(["play", "sokoban", "--levels", trained[1], "--moves", "rrrrrr"]) == 0
     assert "#      @*#\n" in capsys.readouterr().out

@@ -31,7 +31,13 @@ COMMANDS = {
             "sokoban": Command("an agent that learns to play Sokoban", "rt train sokoban --model rt"),
         },
     ),
-    "evaluate": Command("score a trained run again", "rt evaluate runs/bfs-rt-paper --nodes 64"),
+    "evaluate": Command(
+        "score a trained run again",
+        "rt evaluate runs/bfs-rt-paper --nodes 64",
+        variants={
+            "sokoban": Command("let trained agents play other levels", "rt evaluate sokoban runs/sokoban-rt-batched"),
+        },
+    ),
     "reproduce": Command("make a table of the paper again", "rt reproduce edge_updates --plan"),
     "tune": Command("search hyperparameters by Distributed Grid Descent", "rt tune rt --trials 100"),
     "play": Command("watch an agent play, or play yourself", "rt play sokoban runs/sokoban-rt-batched"),

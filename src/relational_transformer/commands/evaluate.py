@@ -32,7 +32,10 @@ class EvaluateArguments:
 
 def run(arguments: EvaluateArguments) -> None:
     folder = RunFolder(arguments.run)
-    if folder.read_config().get("task") == "lobster":
+    task = folder.read_config().get("task")
+    if task == "sokoban":
+        raise ValueError(f"this is a run on Sokoban: rt evaluate sokoban {arguments.run}")
+    if task == "lobster":
         evaluate_lobster(folder, arguments.device, arguments.nodes, arguments.examples, arguments.data_seed)
         return
     changes = {

@@ -7,6 +7,7 @@ from .generator import generate_levels
 from .levels import Levels, load_levels, parse_levels
 from .session import train
 from .settings import RECIPES, AgentSettings, Recipe
+from .trained import load_agent
 
 __all__ = [
     "RECIPES",
@@ -17,6 +18,7 @@ __all__ = [
     "Recipe",
     "SokobanConfig",
     "generate_levels",
+    "load_agent",
     "load_levels",
     "parse_levels",
     "train",

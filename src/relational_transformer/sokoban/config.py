@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
+import torch
+
 from relational_transformer.training.config import CompileMode
 from relational_transformer.training.precision import Precision
 
@@ -52,6 +54,10 @@ class SokobanConfig:
     def build(self) -> Agent:
         """The agent, freshly initialised."""
         return Agent(self.model, self.settings)
+
+    def prepare_torch(self) -> None:
+        """Make products of float32 matrices as precise as the run wants them."""
+        torch.set_float32_matmul_precision("highest" if self.precision in ("fp32", "fp64") else "high")
 
     def load(self, split: Split) -> Levels:
         """The levels of a split."""

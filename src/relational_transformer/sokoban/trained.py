@@ -6,34 +6,62 @@ import torch
 from torch import Tensor
 
 from relational_transformer.training.checkpoint import load_checkpoint
+from relational_transformer.training.over_seeds import Parameters
+from relational_transformer.training.precision import for_computing
 from relational_transformer.training.run_folder import RunFolder
 
 from .agent import Agent, Memo
+from .chance import test_noise
 from .config import SokobanConfig
 from .environment import Environment
-from .evaluation import choose_action, no_memo
+from .evaluation import choose_action, no_memo, solved_levels
 from .levels import Levels
 from .rules import TIME_LIMIT
+
+
+def load_best(folder: RunFolder) -> tuple[SokobanConfig, Parameters, list[bool]]:
+    """The configuration of a run, the best parameters of its seeds, [S, *shape] by name, and which did not fail."""
+    config = SokobanConfig.from_dict(folder.read_config())
+    found = load_checkpoint(folder)
+    if found is None:
+        raise ValueError(f"{folder.path} has no checkpoint that can be read")
+    tensors, prefix = found[0], "best."
+    best = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    return config, best, tensors["finite"].tolist()
 
 
 def load_agent(run: Path | str, seed: int | None = None) -> Agent:
     """The agent of one seed of the run in a folder (the first seed, unless one is named), with its best parameters.
 
-    >>> agent = load_agent("runs/sokoban-rt")  # doctest: +SKIP
+    >>> agent = load_agent("runs/sokoban-rt-batched")  # doctest: +SKIP
     """
     folder = RunFolder(run)
-    config = SokobanConfig.from_dict(folder.read_config())
-    found = load_checkpoint(folder)
-    if found is None:
-        raise ValueError(f"{folder.path} has no checkpoint that can be read")
+    config, best, _ = load_best(folder)
     seed = config.seeds[0] if seed is None else seed
     if seed not in config.seeds:
         raise ValueError(f"the run in {folder.path} has the seeds {list(config.seeds)}, not {seed}")
-    number, prefix = config.seeds.index(seed), "best."
-    best = {name.removeprefix(prefix): tensor for name, tensor in found[0].items() if name.startswith(prefix)}
     agent = config.build()
-    agent.load_state_dict({name: tensor[number] for name, tensor in best.items()})
+    agent.load_state_dict({name: tensor[config.seeds.index(seed)] for name, tensor in best.items()})
     return agent
+
+
+def evaluate_run(folder: RunFolder, device: torch.device, levels: Levels) -> dict[int, tuple[float, float] | None]:
+    """The share of `levels` that each seed of a run solves, sampling its actions and taking the most probable ones;
+    None of a seed that failed.
+
+    >>> shares = evaluate_run(RunFolder("runs/sokoban-rt-batched"), torch.device("cpu"), levels)  # doctest: +SKIP
+    """
+    config, best, finite = load_best(folder)
+    config.prepare_torch()
+    agent, levels = config.build().to(device), levels.to(device)
+    shares: dict[int, tuple[float, float] | None] = dict.fromkeys(config.seeds)
+    for number, seed in enumerate(config.seeds):
+        if finite[number]:
+            own = {name: for_computing(one[number].to(device), config.precision) for name, one in best.items()}
+            noise = test_noise(seed, TIME_LIMIT, len(levels)).to(device)
+            sampled, greedy = (solved_levels(agent, own, levels, uniform) for uniform in (noise, None))
+            shares[seed] = sampled.double().mean().item(), greedy.double().mean().item()
+    return shares
 
 
 @torch.no_grad()

@@ -60,7 +60,7 @@ class SokobanTrainer:
         self.config, self.folder, self.device = config, folder, device
         recipe, seeds = config.recipe, len(config.seeds)
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
-        torch.set_float32_matmul_precision("highest" if config.precision in ("fp32", "fp64") else "high")
+        config.prepare_torch()
         agents = [initialise(config.build, seed) for seed in config.seeds]
         if config.precision == "fp64":
             agents = [agent.double() for agent in agents]

@@ -1,0 +1,45 @@
+"""`rt evaluate sokoban`: let the agents of a run play the test levels again, or other levels."""
+
+import statistics
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from relational_transformer.sokoban import SokobanConfig, load_levels
+from relational_transformer.sokoban.trained import evaluate_run
+from relational_transformer.training.devices import default_device, find_device
+from relational_transformer.training.run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class EvaluateSokobanArguments:
+    """Let the best agent of every seed of a run play every test level once, sampling its actions and taking the most
+    probable ones, and print the share that it solves."""
+
+    run: Annotated[Path, tyro.conf.Positional]
+    """Folder of a run."""
+    levels: Path | None = None
+    """A Boxoban folder to test on; by default the run's own test levels."""
+    split: str = "test"
+    """Which levels of that folder."""
+    device: str = field(default_factory=default_device)
+
+
+def run(arguments: EvaluateSokobanArguments) -> None:
+    folder = RunFolder(arguments.run)
+    config = SokobanConfig.from_dict(folder.read_config())
+    levels = config.load("test") if arguments.levels is None else load_levels(arguments.levels, arguments.split)
+    shares = evaluate_run(folder, find_device(arguments.device), levels)
+    table = Table(title=f"{config.model} on sokoban: levels solved, of {len(levels):,}")
+    for column in ("seed", "sampled", "greedy"):
+        table.add_column(column, justify="right")
+    for seed, share in shares.items():
+        table.add_row(str(seed), *(("failed", "failed") if share is None else (f"{100 * one:.1f}%" for one in share)))
+    good = [share for share in shares.values() if share is not None]
+    if len(good) > 1:
+        table.add_row("mean", *(f"{100 * statistics.mean(column):.1f}%" for column in zip(*good, strict=True)))
+    Console().print(table)

@@ -101,7 +101,7 @@ def relational_attention(
 
 
 def _mean_value(weights: Tensor, value: Tensor) -> Tensor:
-    r""":math:`\sum_j a_{ij} v_j` for every head: weights [..., Nq, Nk, H], value [..., Nk, H, D] -> [..., Nq, H, D].
+    r"""$\sum_j a_{ij} v_j$ for every head: weights [..., Nq, Nk, H], value [..., Nk, H, D] -> [..., Nq, H, D].
 
     Compiled, a sum of products is one pass; as products of matrices it is thousands of small ones, and a copy of each.
     """

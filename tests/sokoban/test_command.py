@@ -58,7 +58,7 @@ def test_a_run_is_scored_again_on_its_own_levels_and_on_others(trained, tmp_path
         assert f"{100 * row['test_greedy']:.1f}%" in printed
     others = write_levels(tmp_path / "others")
     assert main(["evaluate", "sokoban", str(run), "--levels", others, "--device", "cpu"]) == 0
-    assert "levels solved, of 2" in capsys.readouterr().out
+    assert "rt on sokoban, 2 levels" in capsys.readouterr().out
     assert main(["evaluate", str(run)]) == 2
     assert "this is a run on Sokoban: rt evaluate sokoban" in capsys.readouterr().err
 

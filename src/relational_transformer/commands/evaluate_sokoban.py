@@ -34,8 +34,8 @@ def run(arguments: EvaluateSokobanArguments) -> None:
     config = SokobanConfig.from_dict(folder.read_config())
     levels = config.load("test") if arguments.levels is None else load_levels(arguments.levels, arguments.split)
     shares = evaluate_run(folder, find_device(arguments.device), levels)
-    table = Table(title=f"{config.model} on sokoban: levels solved, of {len(levels):,}")
-    for column in ("seed", "sampled", "greedy"):
+    table = Table(title=f"{config.model} on sokoban, {len(levels):,} levels")
+    for column in ("seed", "solved, sampled", "solved, greedy"):
         table.add_column(column, justify="right")
     for seed, share in shares.items():
         table.add_row(str(seed), *(("failed", "failed") if share is None else (f"{100 * one:.1f}%" for one in share)))

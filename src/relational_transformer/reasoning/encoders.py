@@ -11,7 +11,6 @@ from relational_transformer.nn.initialization import truncated_normal_
 
 from .features import FeatureGroup, Packed
 
-
 FEW = 16
 """Columns from which on a matrix product is worth it; the compiler makes one pass out of the sum over fewer."""
 

@@ -27,7 +27,7 @@ def test_groups_are_the_batch_sorted_by_size():
     num_nodes = np.random.default_rng(0).integers(4, 50, size=200)
     index = draw((0, 1), 0, 5, 32, 200)
     drawn = group_by_size(index, num_nodes, node_buckets(num_nodes))
-    assert drawn.index.shape == (5, 8, 2, 4)
+    assert drawn.index.shape == (5, 4, 2, 8)
     for step in range(5):
         for seed in range(2):
             grouped = drawn.index[step, :, seed].flatten()
@@ -39,7 +39,7 @@ def test_groups_are_the_batch_sorted_by_size():
 
 def test_small_batches_have_fewer_groups():
     num_nodes = np.arange(4, 24)
-    assert group_by_size(draw((0,), 0, 1, 16, 20), num_nodes, node_buckets(num_nodes)).index.shape == (1, 2, 1, 8)
+    assert group_by_size(draw((0,), 0, 1, 32, 40), np.arange(4, 44), [48]).index.shape == (1, 2, 1, 16)
     assert group_by_size(draw((0,), 0, 1, 7, 20), num_nodes, node_buckets(num_nodes)).index.shape == (1, 1, 1, 7)
 
 

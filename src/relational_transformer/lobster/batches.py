@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 MOST_GROUPS = 8
-GRAPHS_OF_A_GROUP = 8
+GRAPHS_OF_A_GROUP = 16
 """Of all seeds together, at least; smaller groups would keep no device busy."""
 NODES_PER_BUCKET = 8
 
@@ -52,7 +52,7 @@ def number_of_groups(num_seeds: int, batch_size: int) -> int:
     """Into how many groups of one size batches are cut.
 
     >>> number_of_groups(1, 32), number_of_groups(20, 32), number_of_groups(20, 7), number_of_groups(1, 4)
-    (4, 8, 7, 1)
+    (2, 8, 7, 1)
     """
     most = min(MOST_GROUPS, num_seeds * batch_size // GRAPHS_OF_A_GROUP)
     return next((count for count in range(most, 0, -1) if batch_size % count == 0), 1)

@@ -1,7 +1,7 @@
 """What `rt reproduce` shows: the plan, how far the sweep is, and what became of it."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
@@ -54,7 +54,7 @@ def describe_plan(runs: Sequence[Run], speeds: Speeds) -> str:
         return "Nothing is to be trained."
     total, left = sum(run.flop for run in runs), sum(run.flop * (1 - run.share_done) for run in runs)
     done = sum(run.is_done for run in runs)
-    begun = sum(0 < run.share_done < 1 for run in runs)
+    begun = sum(run.is_begun and not run.is_done for run in runs)
     counts = f"{len(runs)} runs: {done} done, {begun} begun, {len(runs) - done - begun} not yet."
     cost = f"{format_petaflop(total)} PFLOP of matrix products in all, {format_petaflop(left)} left."
     times = [speeds.seconds_left(run) for run in runs]
@@ -69,9 +69,9 @@ def describe_plan(runs: Sequence[Run], speeds: Speeds) -> str:
 class SweepDisplay:
     """A bar for the whole sweep, by cost, and a line for everything that happens; plain lines without a terminal."""
 
-    def __init__(self, runs: Sequence[Run], engine: Engine) -> None:
-        self.runs, self.engine = runs, engine
-        self.costs = {run: run.flop for run in runs}
+    def __init__(self, costs: Mapping[Run, float], engine: Engine) -> None:
+        """`costs` are the operations of every run of the table, those that are done as well."""
+        self.runs, self.costs, self.engine = list(costs), costs, engine
         self.console = Console(stderr=True)
         self.progress = Progress(
             TextColumn("{task.description}"),
@@ -80,9 +80,10 @@ class SweepDisplay:
             console=self.console,
             transient=True,
         )
-        self.bar = self.progress.add_task("sweep", total=sum(self.costs.values()), status="")
+        self.total = sum(costs.values())
+        self.bar = self.progress.add_task("sweep", total=self.total, status="")
         self.looked = 0.0
-        self.share_at_start = self._made()
+        self.made_before = self._made()
         self.started = time.monotonic()
 
     def __enter__(self) -> "SweepDisplay":
@@ -106,9 +107,9 @@ class SweepDisplay:
         """Look how far the runs are, now and then."""
         if time.monotonic() - self.looked < SECONDS_BETWEEN_LOOKS or not self.console.is_terminal:
             return
-        made, total = self._made(), sum(self.costs.values())
-        speed = (made - self.share_at_start) / (time.monotonic() - self.started)
-        left = (total - made) / speed if speed > 0 else None
+        made = self._made()
+        speed = (made - self.made_before) / (time.monotonic() - self.started)
+        left = (self.total - made) / speed if speed > 0 else None
         done = sum(run.is_done for run in self.runs)
         status = f"{done} of {len(self.runs)} runs done   {format_duration(left)} left"
         self.progress.update(self.bar, completed=made, status=status)

@@ -4,12 +4,15 @@ A run's folder is ROOT/TASK/MODEL/DIGEST/SEEDS, where the digest is of everythin
 two experiments that want the same thing share its folder, whoever asked first, and no seed is trained twice.
 """
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from relational_transformer.training.run_folder import RunFolder
 
 from .cells import Cell
 from .kinds import Config
@@ -59,18 +62,18 @@ def finished_runs(root: Path) -> list[Run]:
     """All runs below a folder that have their results, whatever experiment they are of."""
     runs = []
     for path in sorted(root.glob("*/*/*/seed*/config.json")):
-        content = json.loads(path.read_text())
+        content = RunFolder(path.parent).read_config()
         kind = content["task"] if content["task"] in ("lobster", "sokoban") else "clrs"
-        run = Run.from_dict({"kind": kind, "config": content, "folder": str(path.parent)})
-        runs += [run] if run.is_done else []
-    return runs
+        with contextlib.suppress(ValueError):  # of another version: it would not be the same run today
+            runs.append(Run.from_dict({"kind": kind, "config": content, "folder": str(path.parent)}))
+    return [run for run in runs if run.is_done]
 
 
 def _known_runs(group: Path, cell: Cell) -> list[Run]:
     """Runs that have left something to go on from; a folder with a configuration alone has not."""
     runs = []
     for path in sorted(group.glob("seed*/config.json")):
-        seeds = tuple(json.loads(path.read_text())["seeds"])
+        seeds = tuple(RunFolder(path.parent).read_config()["seeds"])
         runs.append(Run(cell.kind, _with_seeds(cell.config, seeds), path.parent))
     return [run for run in runs if run.is_done or run.is_begun]
 

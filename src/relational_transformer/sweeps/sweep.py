@@ -80,6 +80,10 @@ def sweep(
                 for ended in engine.wait(tick_seconds):
                     judge(ended)
                 tick()
+        except KeyboardInterrupt:
+            engine.stop()
+            message = "stopped; what was done is saved, and the same command goes on from there"
+            raise KeyboardInterrupt(message) from None
         except BaseException:
             engine.stop()
             raise
@@ -91,7 +95,7 @@ def _sigterm_as_interrupt() -> Iterator[None]:
     """SIGTERM raises KeyboardInterrupt, as SIGINT does, so that both are handled in one place."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt("stopped; what was done is saved, and the same command goes on from there")
+        raise KeyboardInterrupt
 
     try:
         before = signal.signal(signal.SIGTERM, interrupt)

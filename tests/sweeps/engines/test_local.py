@@ -97,6 +97,8 @@ def test_options_that_cannot_be_are_refused():
     for options in (EngineOptions(processes=0), EngineOptions(together=0)):
         with pytest.raises(ValueError, match="at least one run must be trained at a time, got 0"):
             open_engine(options)
+    with pytest.raises(ValueError, match="a run takes a core and some of a GPU, not 0 and 1"):
+        open_engine(EngineOptions(cpus_per_run=0))
     with pytest.raises(ValueError, match="device 'cuda:77' cannot be used here"):
         open_engine(EngineOptions(device="cuda:77"))
 

@@ -36,6 +36,10 @@ class EngineOptions:
 
 def open_engine(options: EngineOptions) -> Engine:
     """The engine that the options describe; says what is not there."""
+    if options.cpus_per_run < 1 or options.gpus_per_run <= 0:
+        raise ValueError(
+            f"a run takes a core and some of a GPU, not {options.cpus_per_run} and {options.gpus_per_run:g}"
+        )
     if options.engine == "ray":
         return RayEngine(
             options.address, options.device, options.cpus_per_run, options.gpus_per_run, options.checkpoint_seconds

@@ -123,10 +123,10 @@ class EdgeUpdate(nn.Module):
         sizes = [edge_size, edge_size, node_size, node_size]
         global_size = self.message_in.in_features - sum(sizes)
         own, reverse, sender, receiver, whole = self.message_in.weight.split([*sizes, global_size], dim=1)
-        senders, receivers = F.linear(nodes, torch.cat([sender, receiver])).chunk(2, dim=-1)
-        senders = senders + self.message_in.bias.to(senders.dtype)
+        senders = F.linear(nodes, sender, self.message_in.bias)
         if globals is not None:
             senders = senders + F.linear(globals, whole).unsqueeze(-2)
+        receivers = F.linear(nodes, receiver)
         return edge_update(
             edges,
             receivers,

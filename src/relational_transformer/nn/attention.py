@@ -97,24 +97,8 @@ def relational_attention(
     context = weights.transpose(-1, -2) @ edges.to(weights.dtype)  # [..., Nq, H, edge_size]
     value_weight = edge_weight[2 * size :].unflatten(0, heads).to(weights.dtype)  # [H, D, edge_size]
     edge_part = context.movedim(-2, -3) @ value_weight.transpose(-1, -2)  # [..., H, Nq, D]
-<<<<<<< HEAD
-    messages = edge_part.movedim(-3, -2) + _mean_value(weights, value.unflatten(-1, heads))
-    return AttentionOutput(messages.flatten(-2), by_head if need_weights else None)
-
-
-def _mean_value(weights: Tensor, value: Tensor) -> Tensor:
-    r"""$\sum_j a_{ij} v_j$ for every head: weights [..., Nq, Nk, H], value [..., Nk, H, D] -> [..., Nq, H, D].
-
-    Compiled, a sum of products is one pass; as products of matrices it is thousands of small ones, and a copy of each.
-    """
-    if torch.compiler.is_compiling():
-        precise = torch.promote_types(weights.dtype, torch.float32)
-        return (weights.unsqueeze(-1) * value.unsqueeze(-4)).sum(-3, dtype=precise).to(weights.dtype)
-    return (weights.movedim(-1, -3) @ value.movedim(-2, -3).to(weights.dtype)).movedim(-3, -2)
-=======
     messages = (node_part + edge_part).movedim(-3, -2).flatten(-2)
     return AttentionOutput(messages, by_head if need_weights else None)
->>>>>>> parent of 8029035 (Attend to values in one pass when compiled; project senders and receivers together)
 
 
 class RelationalAttention(nn.Module):

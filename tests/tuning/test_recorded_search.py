@@ -1,0 +1,29 @@
+"""The search that docs/tuning.md tells about can be read, and says what it is told to say."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+optuna = pytest.importorskip("optuna")
+
+from relational_transformer.tuning import GRIDS, analyse, open_storage  # noqa: E402
+
+JOURNAL = Path(__file__).parents[2] / "results" / "tuning" / "rt-bellman_ford-binary_search.journal"
+
+
+def test_the_recorded_search_of_rt_has_forty_runs(tmp_path):
+    copy = tmp_path / JOURNAL.name
+    shutil.copy(JOURNAL, copy)
+    study = optuna.load_study(study_name="rt on bellman_ford, binary_search", storage=open_storage(str(copy)))
+    search = analyse(study, GRIDS["rt"])
+    assert (search.runs, search.converged) == (40, False)
+    assert search.best is not None
+    assert search.best.mean == pytest.approx(0.5936, abs=5e-5)
+    best = search.configuration(search.best)
+    assert {name: best[name] for name in ("num_layers", "batch_size", "learning_rate", "global_mode")} == {
+        "num_layers": 2,
+        "batch_size": 8,
+        "learning_rate": 0.00016,
+        "global_mode": "cat",
+    }

@@ -43,6 +43,7 @@ def test_a_result_says_all_that_is_needed(tmp_path):
         assert not row["failed"]
         assert all(0.0 <= row[name] <= 1.0 for name in ("test", "test_greedy", "test_of_last", "validation"))
     assert result["parameters"] == sum(parameter.numel() for parameter in trainer.agent.parameters())
+    assert result["levels"] == {"train": 2, "test": 2}
     assert {"commit", "hardware", "versions", "seconds"} <= result.keys()
     rows = RunFolder(tmp_path / "run").read_metrics()
     assert [row["examples"] for row in rows] == [120, 240, 360, 480]

@@ -55,8 +55,8 @@ class SokobanDisplay:
 
 def show_result(result: dict[str, Any], folder: RunFolder) -> None:
     """The share of test levels that every seed solves, and where everything is."""
-    config = result["config"]
-    table = Table(title=f"{config['model']} on sokoban: levels solved, {config['test_levels']:,} test levels")
+    count = result["levels"]["test"]
+    table = Table(title=f"{result['config']['model']} on sokoban: share of {count:,} test levels solved")
     for column in ("seed", "best while training", "after steps", "test, sampled", "test, greedy", "last, sampled"):
         table.add_column(column, justify="right")
     for row in result["seeds"]:

@@ -190,6 +190,7 @@ class SokobanTrainer:
         result = {
             "config": self.config.as_dict(),
             "seeds": rows,
+            "levels": {"train": len(self.levels), "test": len(levels)},
             "parameters": sum(parameter.numel() for parameter in self.agent.parameters()),
             "seconds": seconds,
             "seconds_of_test": self.seconds - seconds,

@@ -50,7 +50,7 @@ def write_levels(folder: Path, text: str = ROOMS) -> str:
     return str(folder)
 
 
-def small_config(levels: str, *, model: str = "rt", recipe: Recipe | None = None, **rest) -> SokobanConfig:
+def small_config(levels: str, *, model: str = "transformer", recipe: Recipe | None = None, **rest) -> SokobanConfig:
     recipe = recipe or Recipe(num_games=3, window=4, learning_rate=1e-3, steps=480, report_interval=120)
     options = {"settings": SETTINGS, "compile": "off", "precision": "fp32", **rest}
     return SokobanConfig(model, recipe, levels=levels, **options)  # pyright: ignore[reportArgumentType]

@@ -76,8 +76,8 @@ def test_a_finished_run_is_not_run_again_and_other_settings_are_refused(tmp_path
     reports = []
     assert train(config, str(tmp_path / "run"), CPU, report=reports.append) == json.loads(json.dumps(first))
     assert not reports
-    with pytest.raises(ValueError, match=r"model was rt, is transformer"):
-        train(replace(config, model="transformer"), str(tmp_path / "run"), CPU)
+    with pytest.raises(ValueError, match=r"model was transformer, is rt"):
+        train(replace(config, model="rt"), str(tmp_path / "run"), CPU)
 
 
 def test_what_cannot_run_leaves_no_folder(tmp_path):

@@ -53,6 +53,7 @@ class Observer:
         self.cells = torch.arange(CELLS, device=device)
         self.surroundings = surroundings(levels)
         self.positions = _with_nothing(position_codes().flatten(0, 1)).to(device)
+        self.actions = torch.eye(len(ACTIONS), device=device)
         self.contents = _with_nothing(content_codes()).to(device)
 
     def observe(self, board: Board) -> Observation:
@@ -70,7 +71,7 @@ class Observer:
             dim=-1,
         )
         here = self.contents[content.gather(1, agent).squeeze(1)]  # the agent's own cell, [B, 7]
-        action = F.one_hot(board.action, len(ACTIONS))
+        action = F.embedding(board.action, self.actions)
         core = torch.cat([action, board.reward.unsqueeze(1), here[:, :1], here[:, 3:]], dim=1)
         return Observation(core, factors, present)
 

@@ -27,6 +27,23 @@ def test_a_file_without_marks_is_left_alone(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        f"mine\n{END}\nmine too\n{BEGIN}\n",
+        f"{BEGIN}\n{END}\nmine\n{BEGIN}\n{END}\n",
+        f"{BEGIN}\nmine\n{BEGIN}\n{END}\n",
+        f"{BEGIN}\n{END}\nmine\n{END}\n",
+    ],
+)
+def test_marks_in_disorder_cost_nobody_his_text(tmp_path, text):
+    readme = tmp_path / "README.md"
+    readme.write_text(text)
+    with pytest.raises(ValueError, match="each once and in this order"):
+        insert(readme, "new\n")
+    assert readme.read_text() == text
+
+
+@pytest.mark.parametrize(
     ("form", "start"), [("markdown", "| task |"), ("csv", "table,task,"), ("latex", "\\begin{longtable}")]
 )
 @pytest.mark.parametrize("table", [None, "main"])

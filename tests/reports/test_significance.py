@@ -1,13 +1,14 @@
 """The tests behind the verdicts, against scipy's."""
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from relational_transformer.reports.estimate import Estimate, average
+from relational_transformer.reports.estimate import Estimate, average, rounding_error
 from relational_transformer.reports.significance import critical_value, difference, holm, two_sided_tail
 
 
@@ -20,6 +21,24 @@ def test_tails_are_those_of_students_distribution(t: float, freedom: float):
 def test_without_limit_to_the_freedom_the_tail_is_the_normal_one():
     assert two_sided_tail(1.96, math.inf) == pytest.approx(2 * stats.norm.sf(1.96), abs=1e-6)
     assert critical_value(0.05, math.inf) == pytest.approx(1.959964, abs=1e-5)
+
+
+@pytest.mark.parametrize("freedom", [1e4, 9.9e4, 1e5, 8e6, 1e12])
+@pytest.mark.parametrize("t", [0.0, 0.1, 1.96, 6.0])
+def test_tails_stay_right_however_large_the_freedom(t: float, freedom: float):
+    assert two_sided_tail(t, freedom) == pytest.approx(2 * stats.t.sf(t, freedom), abs=5e-6)
+
+
+def test_what_was_rounded_away_is_an_error_besides():
+    """The same difference and spread, but one number printed in steps of 0.1: the error grows, and p with it."""
+    ours, theirs = Estimate.of([0.42, 0.44, 0.46]), Estimate(0.5, None, 20, None, None)
+    error = 0.02 / math.sqrt(3) * math.sqrt(1 + 3 / 20)
+    plain, rounded = (difference(ours, replace(theirs, rounding=one)) for one in (0.0, rounding_error(0.1)))
+    assert plain.p == pytest.approx(2 * stats.t.sf(0.06 / error, 2), abs=1e-6)
+    total = math.hypot(error, 0.1 / math.sqrt(12))
+    freedom = 2 * (total / error) ** 4  # Welch and Satterthwaite: the rounding's is without limit
+    assert rounded.p == pytest.approx(2 * stats.t.sf(0.06 / total, freedom), abs=1e-6)
+    assert rounded.assumed
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [((90.0, 3.0, 5), (94.24, 1.5, 20)), ((12.0, 9.0, 20), (10.0, 2.0, 20))])

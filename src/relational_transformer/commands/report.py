@@ -59,10 +59,12 @@ def _text(arguments: ReportArguments, archive: Archive) -> str:
 
 
 def insert(path: Path, table: str) -> None:
-    """Put the table between the marks of a Markdown file."""
+    """Put the table between the marks of a Markdown file, each of which it must have once, and in their order."""
     text = path.read_text()
-    if BEGIN not in text or END not in text:
-        raise ValueError(f"{path} has no place for the table: it needs the lines {BEGIN} and {END}")
     before, _, rest = text.partition(BEGIN)
-    after = rest.partition(END)[2]
+    _, _, after = rest.partition(END)
+    if text.count(BEGIN) != 1 or text.count(END) != 1 or END in before:
+        raise ValueError(
+            f"{path} has no place for the table: it needs the lines {BEGIN} and {END}, each once and in this order"
+        )
     write_atomically(path, lambda file: file.write_text(f"{before}{BEGIN}\n{table}{END}{after}"))

@@ -11,10 +11,11 @@ class Estimate:
     """A mean over seeds with what is known of its spread; None where it is not known.
 
     `deviation` is the standard deviation s over n seeds, `error` the standard error of the mean, s / sqrt(n) for a
-    plain mean, and `freedom` its degrees of freedom, n - 1 for a plain mean.
+    plain mean, and `freedom` its degrees of freedom, n - 1 for a plain mean. `rounding` is the standard error that
+    printing the mean in few places has added.
 
     >>> Estimate.of([90.0, 94.0, 92.0, 92.0])
-    Estimate(mean=92.0, deviation=1.63..., seeds=4, error=0.81..., freedom=3)
+    Estimate(mean=92.0, deviation=1.63..., seeds=4, error=0.81..., freedom=3, rounding=0.0)
     """
 
     mean: float
@@ -22,6 +23,7 @@ class Estimate:
     seeds: int
     error: float | None
     freedom: float | None
+    rounding: float = 0.0
 
     @staticmethod
     def of(values: Sequence[float]) -> "Estimate":
@@ -40,6 +42,15 @@ class Estimate:
         return Estimate(mean, deviation, seeds, max(deviation, step / 2) / math.sqrt(seeds), seeds - 1)
 
 
+def rounding_error(step: float) -> float:
+    """The standard deviation of what rounding to steps of `step` adds, which is uniform: step / sqrt(12).
+
+    >>> round(rounding_error(0.01), 5)
+    0.00289
+    """
+    return step / math.sqrt(12)
+
+
 def average(estimates: Sequence[Estimate]) -> Estimate:
     """The mean of T independent means, each weighing the same.
 
@@ -55,9 +66,11 @@ def average(estimates: Sequence[Estimate]) -> Estimate:
     deviations = [estimate.deviation for estimate in estimates if estimate.deviation is not None]
     deviation = math.hypot(*deviations) / count if len(deviations) == count else None
     known = [(one.error, one.freedom) for one in estimates if one.error is not None and one.freedom is not None]
+    rounding = math.hypot(*(estimate.rounding for estimate in estimates)) / count
     if len(known) < count:
-        return Estimate(mean, deviation, seeds, None, None)
-    return Estimate(mean, deviation, seeds, math.hypot(*(error for error, _ in known)) / count, joint_freedom(known))
+        return Estimate(mean, deviation, seeds, None, None, rounding)
+    error = math.hypot(*(error for error, _ in known)) / count
+    return Estimate(mean, deviation, seeds, error, joint_freedom(known), rounding)
 
 
 def joint_freedom(parts: Sequence[tuple[float, float]]) -> float:

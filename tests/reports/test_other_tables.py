@@ -1,6 +1,7 @@
 """Lobster graphs and Sokoban beside the paper's numbers."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,11 +17,22 @@ from relational_transformer.sokoban.config import SokobanConfig
 from relational_transformer.sokoban.settings import RECIPES
 from tests.reports.fakes import PROVENANCE
 
+BOXOBAN = {"train": 900_000, "test": 1_000}
 
-def write(folder: Path, config: LobsterConfig | SokobanConfig, scores: list[float], validation: str = "") -> None:
+
+def write(
+    folder: Path,
+    config: LobsterConfig | SokobanConfig,
+    scores: list[float | None],
+    validation: str = "",
+    levels: dict | None = BOXOBAN,
+) -> None:
     rows = [{"seed": seed, "test": score, "failed": False} for seed, score in zip(config.seeds, scores, strict=True)]
+    result = {"config": config.as_dict(), "seeds": rows, **PROVENANCE}
+    if config.task == "sokoban" and levels is not None:
+        result["levels"] = levels
     folder.mkdir(parents=True)
-    (folder / "result.json").write_text(json.dumps({"config": config.as_dict(), "seeds": rows, **PROVENANCE}))
+    (folder / "result.json").write_text(json.dumps(result))
     if validation:
         (folder / "metrics.jsonl").write_text(f'{{"examples": 1000, "loss": [1], "validation": {validation}}}\n')
 
@@ -45,6 +57,30 @@ def test_relative_losses_are_shown_as_they_are_and_judged_by_our_spread(tmp_path
     assert "Not measured: GCN." in text
 
 
+def test_the_papers_two_decimals_count_into_its_error(tmp_path):
+    """Seeds that hardly differ: 0.215 to 0.225 is all printed as 0.22, and 0.215 is no other number."""
+    write(tmp_path / "a", lobster(), [0.2179, 0.2180, 0.2181])
+    table = build_table("lobster", Archive(read_results(tmp_path)))
+    (judged,) = [one for one in table.judgements if one is not None]
+    rounding, spread = 0.01 / math.sqrt(12), 0.0001 / math.sqrt(3) * math.sqrt(1 + 3 / 20)
+    assert judged.difference.value == pytest.approx(-0.002)
+    assert judged.difference.high == pytest.approx(-0.002 + 1.96 * math.hypot(rounding, spread), abs=1e-5)
+    assert judged.verdict == "yes"
+
+
+def test_lobsters_table_says_what_is_not_published():
+    remarks = " ".join(build_table("lobster", Archive([])).remarks)
+    assert "how it encodes edges is not published: both were chosen here" in remarks
+
+
+@pytest.mark.parametrize("score", [None, math.nan])
+def test_a_seed_without_a_score_has_failed_and_the_cell_says_so(tmp_path, score):
+    write(tmp_path / "a", lobster(), [0.21, score, 0.23])
+    text = table_for("lobster", tmp_path)
+    assert "| RT | 2 (1 failed) | 0.220 ± 0.014¹ | 0.22 | +0.000 [" in text
+    assert "¹ 1 of 3 seeds failed: mean of the others." in text
+
+
 def test_a_shorter_lobster_run_is_marked_and_not_judged(tmp_path):
     write(tmp_path / "a", lobster(examples=20_000, weighted=True), [0.2, 0.2, 0.3])
     text = table_for("lobster", tmp_path)
@@ -67,6 +103,28 @@ def test_sokoban_with_own_levels_or_another_recipe_says_so(tmp_path):
     text = table_for("sokoban", tmp_path)
     assert "¹ levels of our own generator, test levels 100, learning rate" in text
     assert "steps 1,000,000" in text
+
+
+@pytest.mark.parametrize(
+    ("levels", "said"),
+    [
+        ({"train": 100_000, "test": 1_000}, "¹ train levels 100,000."),
+        ({"train": 900_000, "test": 100}, "¹ test levels 100."),
+        (None, "¹ levels of which nothing is recorded."),
+    ],
+)
+def test_a_folder_of_other_levels_is_not_boxoban_whatever_it_is_called(tmp_path, levels, said):
+    write(tmp_path / "a", sokoban(levels="boxoban"), [0.70, 0.71, 0.72], levels=levels)
+    text = table_for("sokoban", tmp_path)
+    assert said in text
+    assert text.count("| - | - |") == 1
+    assert build_table("sokoban", Archive(read_results(tmp_path))).comparisons == 0
+
+
+def test_results_on_different_levels_are_not_put_together(tmp_path):
+    write(tmp_path / "a", sokoban(seeds=1), [0.7])
+    write(tmp_path / "b", replace(sokoban(seeds=1), seeds=(1,)), [0.2], levels={"train": 1_000, "test": 1_000})
+    assert [list(one.scores) for one in read_results(tmp_path)] == [[0], [1]]
 
 
 def test_they_are_in_the_readmes_table_and_have_learning_curves(tmp_path):

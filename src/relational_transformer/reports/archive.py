@@ -55,8 +55,14 @@ class Archive:
 def ours_of(result: Measured) -> Ours:
     """A result as a cell shows it, with what sets it apart from the paper's."""
     different = departures_of(result)
-    notes = ((", ".join(different),) if different else ()) + other_precision(result)
+    notes = ((", ".join(different),) if different else ()) + other_precision(result) + _of_failures(result)
     return Ours(result.estimate, len(result.failed), notes, comparable=not different)
+
+
+def _of_failures(result: Measured) -> tuple[str, ...]:
+    if not result.failed or not result.scores:
+        return ()
+    return (f"{len(result.failed)} of {len(result.failed) + len(result.scores)} seeds failed: mean of the others",)
 
 
 def variant_named(result: Measured) -> str:

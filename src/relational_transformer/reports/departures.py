@@ -12,6 +12,8 @@ from .variants import KNOWN, changes, variant_of
 
 PAPER_PRECISION = ("fp32", "fp64")
 """The paper says nothing of precision; its hardware computes in float32."""
+BOXOBAN = {"train": 900_000, "test": 1_000}
+"""How many levels Boxoban's unfiltered set has, on which the paper's agents learn and are tested."""
 
 
 def departures_of(result: Measured) -> tuple[str, ...]:
@@ -56,10 +58,22 @@ def _of_lobster(result: Measured) -> tuple[str, ...]:
 def _of_sokoban(result: Measured) -> tuple[str, ...]:
     from relational_transformer.sokoban.settings import RECIPES, AgentSettings
 
-    different = () if result.config["levels"] else ("levels of our own generator",)
-    different += _in_words({"test_levels": result.config["test_levels"]}, {"test_levels": 1_000})
+    different = _of_levels(result)
     different += _in_words(result.config["recipe"], vars(RECIPES["original"]))
     return different + _in_words(result.config["settings"], vars(AgentSettings()))
+
+
+def _of_levels(result: Measured) -> tuple[str, ...]:
+    """Any folder may be called Boxoban: what counts is what the run recorded of the levels that it read."""
+    if result.config["levels"] is None:
+        return (
+            "levels of our own generator",
+            *_in_words({"test_levels": result.config["test_levels"]}, {"test_levels": BOXOBAN["test"]}),
+        )
+    if result.levels is None:
+        return ("levels of which nothing is recorded",)
+    counts = {f"{split}_levels": result.levels.get(split) for split in BOXOBAN}
+    return _in_words(counts, {f"{split}_levels": count for split, count in BOXOBAN.items()})
 
 
 def _in_words(ours: Mapping[str, Any], usual: Mapping[str, Any]) -> tuple[str, ...]:

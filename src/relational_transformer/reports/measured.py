@@ -1,6 +1,7 @@
 """Measured results: every `result.json` below a folder, the seeds of one model on one task put together."""
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -47,6 +48,8 @@ class Measured:
     scores: Mapping[int, float]
     failed: tuple[int, ...]
     runs: tuple[Run, ...]
+    levels: Mapping[str, Any] | None = None
+    """Of Sokoban: what the run recorded of its levels, which a folder's name does not tell."""
 
     @property
     def estimate(self) -> Estimate | None:
@@ -59,7 +62,8 @@ class Measured:
 
 
 def read_results(folder: Path) -> list[Measured]:
-    """All results below `folder`. Runs that differ in nothing but their seeds are one; a seed counts once.
+    """All results below `folder`. Runs that differ in nothing but their seeds are one; a seed counts once. A seed
+    without a finite test score has failed, whatever else is said of it.
 
     >>> read_results(Path("an/empty/folder"))
     []
@@ -73,21 +77,27 @@ def read_results(folder: Path) -> list[Measured]:
             _ = config["settings"], config.get("protocol") or config["recipe"]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{path} is no result ({type(error).__name__}: {error})") from None
-        together[json.dumps(config, sort_keys=True)].append((path.parent, result))
-    return [_put_together(json.loads(config), results) for config, results in together.items()]
+        together[json.dumps([config, result.get("levels")], sort_keys=True)].append((path.parent, result))
+    return [_put_together(json.loads(what)[0], results) for what, results in together.items()]
 
 
 def _put_together(config: dict[str, Any], results: list[tuple[Path, dict[str, Any]]]) -> Measured:
     rows = {row["seed"]: row for _, result in results for row in result["seeds"]}
     unit = unit_of(config["task"])
+    good = {seed: unit(row["test"]) for seed, row in sorted(rows.items()) if _has_score(row)}
     return Measured(
         task=config["task"],
         model=config["model"],
         config=config,
-        scores={seed: unit(row["test"]) for seed, row in sorted(rows.items()) if not row["failed"]},
-        failed=tuple(seed for seed, row in sorted(rows.items()) if row["failed"]),
+        scores=good,
+        failed=tuple(seed for seed in sorted(rows) if seed not in good),
         runs=tuple(_run(folder, result) for folder, result in results),
+        levels=results[0][1].get("levels"),
     )
+
+
+def _has_score(row: dict[str, Any]) -> bool:
+    return not row["failed"] and row["test"] is not None and math.isfinite(row["test"])
 
 
 def _run(folder: Path, result: dict[str, Any]) -> Run:

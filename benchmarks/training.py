@@ -3,8 +3,9 @@
     python benchmarks/training.py --fleets 1:tf32 20:tf32 80:bf16
 
 trains fleets of so many seeds in that precision for some steps and prints examples a second over all seeds, the time
-of one validation, the time to get going (compiling, capturing) and the peak memory, fused kernels on and off. Several
-of them may get going at the same time and measure one after another: give them the same `--turns FILE`.
+of one hint step of a fleet (forward and backward), of a validation, the time to get going (compiling, capturing) and
+the peak memory, fused kernels on and off. `--at-once 8` trains eight such fleets, each on a stream of its own.
+Several of these programs may get going at the same time and measure in turns: give them the same `--turns FILE`.
 
 The anchors are the authors' published code on the same kinds of hardware: 12.8 examples/s on an H200, 2.8 on two CPU
 cores (4.5 with the whole step jitted).
@@ -13,7 +14,7 @@ cores (4.5 with the whole step jitted).
 import argparse
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args
@@ -38,64 +39,87 @@ STEPS_OF_PART = 80
 
 def measure(task: str, model: str, num_seeds: int, precision: Precision, arguments: argparse.Namespace) -> str:
     device = torch.device(arguments.device)
+    on_cuda = device.type == "cuda"
     settings = replace(find_settings(model), **({"num_layers": arguments.layers} if arguments.layers else {}))
     protocol = Protocol(train_examples=arguments.examples)
-    models = [initialise(lambda: build_network(task, settings), seed) for seed in range(num_seeds)]
-    network = models[0].to(device)
-    set_precision(precision, network)
-    fleet = Fleet(models, device)
-    engine = Engine(
-        network,
-        fleet,
-        load_split(network, make_split(task, "train", protocol), device),
-        learning_rate=settings.learning_rate,
-        batch_size=settings.batch_size,
-        precision=precision,
-        compiled=arguments.compile,
-    )
+    data = make_split(task, "train", protocol)
+    engines: list[Engine] = []
+    for number in range(arguments.at_once):
+        seeds = range(number * num_seeds, (number + 1) * num_seeds)
+        models = [initialise(lambda: build_network(task, settings), seed) for seed in seeds]
+        network = models[0].to(device)
+        set_precision(precision, network)
+        engine = Engine(
+            network,
+            Fleet(models, device),
+            load_split(network, data, device),
+            learning_rate=settings.learning_rate,
+            batch_size=settings.batch_size,
+            precision=precision,
+            compiled=arguments.compile,
+        )
+        if engines:
+            engine.share_compiled(engines[0])
+        engines.append(engine)
+    streams = [torch.cuda.Stream() if on_cuda else None for _ in engines]
+
+    def each() -> Iterator[tuple[int, Engine]]:
+        """The fleets, each on its stream."""
+        for number, (engine, stream) in enumerate(zip(engines, streams, strict=True)):
+            with contextlib.nullcontext() if stream is None else torch.cuda.stream(stream):
+                yield number, engine
 
     def load(part: int) -> None:
-        seeds, examples = tuple(range(num_seeds)), len(engine.split)
-        steps = engine.split.num_steps - 1
-        engine.load(draw(seeds, part, STEPS_OF_PART, settings.batch_size, examples, steps, protocol.teacher_forcing))
+        for number, engine in each():
+            seeds = tuple(range(number * num_seeds, (number + 1) * num_seeds))
+            sizes = (STEPS_OF_PART, settings.batch_size, len(engine.split), engine.split.num_steps - 1)
+            engine.load(draw(seeds, part, *sizes, protocol.teacher_forcing))
 
     def wait() -> None:
-        if device.type == "cuda":
+        if on_cuda:
             torch.cuda.synchronize()
 
-    if device.type == "cuda":
+    wait()
+    if on_cuda:
         torch.cuda.reset_peak_memory_stats()
     started = time.perf_counter()
     load(0)
-    lengths = sorted(set(engine.hints_of_step), key=engine.hints_of_step.count, reverse=True)
-    for number in (engine.hints_of_step.index(length) for length in lengths):  # compile and capture every bucket
-        engine.step(number)
-    wait()
+    for _, engine in each():
+        lengths = sorted(set(engine.hints_of_step), key=engine.hints_of_step.count, reverse=True)
+        for step in (engine.hints_of_step.index(length) for length in lengths):  # compile and capture every bucket
+            engine.step(step)
+        wait()
     ready = time.perf_counter() - started
-    validation = load_split(network, make_split(task, "val", protocol), device)
-    evaluator = Evaluator(network, validation, num_seeds, precision, compiled=arguments.compile)
-    validate = recorded(evaluator, fleet)
+    engine = engines[0]
+    validation = load_split(engine.network, make_split(task, "val", protocol), device)
+    evaluator = Evaluator(engine.network, validation, num_seeds, precision, compiled=arguments.compile)
+    validate = recorded(evaluator, engine.fleet)
 
     with turn(arguments.turns):
-        part, made, started = 1, 0, time.perf_counter()
+        part, made, hint_steps, started = 1, 0, 0, time.perf_counter()
         while time.perf_counter() - started < arguments.seconds:
             load(part)
-            steps = range(STEPS_OF_PART) if device.type == "cuda" else range(2)
-            for number in steps:
-                engine.step(number)
+            steps = range(STEPS_OF_PART) if on_cuda else range(2)
+            for step in steps:
+                for _, one in each():
+                    one.step(step)
             wait()
-            made += len(steps) * settings.batch_size * num_seeds
+            made += len(steps) * settings.batch_size * num_seeds * len(engines)
+            hint_steps += sum(max(1, engine.hints_of_step[step] - 1) for step in steps)
             part += 1
-        speed = made / (time.perf_counter() - started)
-        started = time.perf_counter()
+        seconds = time.perf_counter() - started
+        validating = time.perf_counter()
         validate()
         wait()
-        validating = time.perf_counter() - started
+        validating = time.perf_counter() - validating
         if arguments.profile:
             load(part)
             profile(engine)
-    memory = f"{torch.cuda.max_memory_allocated() / 2**30:7.1f} GiB" if device.type == "cuda" else "        "
-    return f"{speed:12,.1f}{ready:9.1f} s{validating:11.3f} s   {memory}   recompute {engine.recompute}"
+    memory = f"{torch.cuda.max_memory_allocated() / 2**30:7.1f} GiB" if on_cuda else "        "
+    return (
+        f"{made / seconds:12,.1f}{1e6 * seconds / hint_steps:14,.0f}{ready:9.1f} s{validating:11.3f} s   {memory}"
+        f"   recompute {engine.recompute}"
+    )
 
 
 def recorded(evaluator: Evaluator, fleet: Fleet) -> Callable[[], object]:
@@ -115,6 +139,9 @@ def profile(engine: Engine) -> None:
         for number in range(4):
             engine.step(number)
         torch.cuda.synchronize()
+    launches = sum(row.count for row in profiler.key_averages())
+    hint_steps = sum(max(1, hints - 1) for hints in engine.hints_of_step[:4])
+    print(f"{launches / hint_steps:.0f} launches a hint step")
     print(profiler.key_averages().table(sort_by="cuda_time_total", row_limit=45, max_name_column_width=90))
 
 
@@ -124,6 +151,7 @@ def main() -> None:
     parser.add_argument("--model", default="rt")
     parser.add_argument("--fleets", nargs="+", default=["1:fp32"], help="SEEDS:PRECISION, several of them")
     parser.add_argument("--kernels", choices=["on", "off", "both"], default="both", help="fused kernels (CUDA only)")
+    parser.add_argument("--at-once", type=int, default=1, help="so many such fleets, each on a stream of its own")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--layers", type=int, help="other than the model's own number")
     parser.add_argument("--examples", type=int, default=10_000, help="size of the training set")
@@ -136,7 +164,7 @@ def main() -> None:
     print(
         f"{arguments.model} on {arguments.task}, {hardware(torch.device(arguments.device))}, torch {torch.__version__}"
     )
-    print("seeds precision  kernels  examples/s      ready   validation        memory")
+    print("seeds precision  kernels  examples/s  us/hint step      ready   validation        memory")
     on_cuda = arguments.device.startswith("cuda")
     for fleet in arguments.fleets:
         seeds, _, precision = fleet.partition(":")

@@ -1,5 +1,6 @@
 """The search that docs/tuning.md tells about can be read, and says what it is told to say."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -27,3 +28,17 @@ def test_the_recorded_search_of_rt_has_forty_runs(tmp_path):
         "learning_rate": 0.00016,
         "global_mode": "cat",
     }
+
+
+def test_every_figure_of_the_guide_is_in_the_search(tmp_path):
+    copy = tmp_path / JOURNAL.name
+    shutil.copy(JOURNAL, copy)
+    study = optuna.load_study(study_name="rt on bellman_ford, binary_search", storage=open_storage(str(copy)))
+    scores: dict[tuple, list[float]] = {}
+    for trial in study.get_trials(states=[optuna.trial.TrialState.COMPLETE]):
+        scores.setdefault(tuple(trial.params[name] for name in GRIDS["rt"]), []).append(trial.value)
+    found = {(f"{100 * sum(runs) / len(runs):.1f}%", len(runs)) for runs in scores.values()}
+    guide = (JOURNAL.parents[2] / "docs" / "tuning.md").read_text().partition("## A search of RT")[2]
+    told = re.findall(r"([\d.]+%) \((\d) runs?\)", guide)
+    assert len(told) >= 12
+    assert {(score, int(runs)) for score, runs in told} <= found

@@ -69,6 +69,10 @@ class Engine:
 
         return torch.compile(method_of_fleet, fullgraph=True, dynamic=False) if compiled else method_of_fleet
 
+    def share_compiled(self, other: "Engine") -> None:
+        """Use what another engine of the same shapes compiles, instead of compiling it again."""
+        self._encode, self._advance, self.adam.update = other._encode, other._advance, other.adam.update
+
     def load(self, drawn: Draw) -> None:
         """Take what the next steps are made of."""
         index = torch.from_numpy(drawn.index)

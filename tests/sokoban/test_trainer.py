@@ -88,6 +88,34 @@ def test_what_cannot_run_leaves_no_folder(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_short_last_interval_is_shown_but_does_not_compete(tmp_path):
+    """Ten updates are an interval, and eleven the run; in the last one all games are made to end well."""
+    config, folder = small_config(write_levels(tmp_path / "levels")), RunFolder(tmp_path / "run")
+    config = replace(config, recipe=replace(config.recipe, steps=132))
+    with folder.opened(config.as_dict()):
+        trainer = SokobanTrainer(config, folder, CPU)
+        running = trainer.run()
+        next(running)
+        after_whole_interval = trainer.fleet.values.clone()
+        trainer.engine.finished += 5
+        trainer.engine.solved += 5
+        for _ in running:
+            pass
+        assert trainer.progress().solved == [1.0]
+        (row,) = trainer.finish()["seeds"]
+    assert torch.equal(trainer.best, after_whole_interval)
+    assert row["examples_of_best"] == 120
+    assert row["validation"] < 1.0
+    assert [line["validation"][0] for line in folder.read_metrics()][-1] == 1.0
+
+
+def test_the_only_interval_competes_however_short_it_is(tmp_path):
+    config = small_config(write_levels(tmp_path / "levels"))
+    trainer, result = run_to_the_end(replace(config, recipe=replace(config.recipe, steps=84)), tmp_path / "run")
+    assert torch.equal(trainer.best, trainer.fleet.values)
+    assert result["seeds"][0]["examples_of_best"] == 84
+
+
 def test_a_failed_seed_is_reported_as_failed(tmp_path):
     config, folder = small_config(write_levels(tmp_path / "levels"), seeds=(0, 1)), RunFolder(tmp_path / "run")
     with folder.opened(config.as_dict()):

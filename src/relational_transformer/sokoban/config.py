@@ -1,7 +1,7 @@
 """What a training run on Sokoban is: a model of the agent, a recipe, levels and the seeds."""
 
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 
@@ -44,6 +44,11 @@ class SokobanConfig:
     task: Literal["sokoban"] = "sokoban"
 
     def __post_init__(self) -> None:
+        if self.model not in get_args(Model):
+            raise ValueError(f"no model of the agent is called {self.model!r}; there are {', '.join(get_args(Model))}")
+        for name, choices in (("precision", get_args(Precision)), ("compile", get_args(CompileMode))):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}")
         if not self.seeds:
             raise ValueError("at least one seed is needed, got none")
         if len(set(self.seeds)) != len(self.seeds) or min(self.seeds) < 0:

@@ -1,5 +1,6 @@
 """Sizes of the agent, and recipes to train it: every number in one place."""
 
+import math
 from dataclasses import dataclass
 
 from relational_transformer.nn.checks import check_positive
@@ -31,7 +32,8 @@ class AgentSettings:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How an agent learns: actor and critic on windows of a few steps of some games at once.
+    """How an agent learns: actor and critic on windows of a few steps of some games at once. A window goes on with the
+    next game where one ends; its return and its memo end there. (WMG updates at once there, after a shorter window.)
 
     >>> RECIPES["original"].num_games, RECIPES["original"].window
     (1, 4)
@@ -53,13 +55,19 @@ class Recipe:
     steps: int = 10_000_000
     """Steps in all games of a seed together."""
     report_interval: int = 100_000
-    """Steps over which the share of solved levels is taken; the parameters after the best interval are tested."""
+    """Steps over which the share of solved levels is taken; the parameters after the best interval are tested. A last
+    interval that is shorter does not compete, unless it is the only one."""
 
     def __post_init__(self) -> None:
         check_positive(**{name: getattr(self, name) for name in ("num_games", "window", "steps", "report_interval")})
         for name in ("learning_rate", "adam_epsilon", "discount", "reward_scale", "gradient_clip"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive, got {getattr(self, name)!r}")
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be positive and finite, got {getattr(self, name)!r}")
+        for name in ("value_weight", "entropy_weight"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be a finite number from 0 on, got {getattr(self, name)!r}")
+        if self.discount > 1:
+            raise ValueError(f"discount must be at most 1, got {self.discount!r}")
 
     @property
     def steps_of_update(self) -> int:

@@ -33,7 +33,8 @@ CALLS_IN_FLIGHT = 2
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is; of every seed the share of games solved and the loss in the last whole interval, or NaN."""
+    """How far a run is; of every seed the share of games solved and the loss in the last interval that has ended, or
+    NaN."""
 
     steps: int
     total_steps: int
@@ -52,8 +53,9 @@ class SokobanTrainer:
     """Trains one fleet in one run folder.
 
     A run is cut into parts of `report_interval` steps. After each, the share of games that were solved in it is noted
-    for every seed; the parameters after the best part are kept and tested, as WMG does. `run` yields every few updates
-    without waiting for the device; `save` may be called whenever it has.
+    for every seed; the parameters after the best part are kept and tested, as WMG does. A last part that is shorter
+    than the others does not compete: few games say less, and the best of many lucky numbers would be one of them.
+    `run` yields every few updates without waiting for the device; `save` may be called whenever it has.
     """
 
     def __init__(self, config: SokobanConfig, folder: RunFolder, device: torch.device) -> None:
@@ -135,7 +137,7 @@ class SokobanTrainer:
         self._wait()
         elapsed = time.monotonic() - self._started
         made = (self.updates - self._updates_before) * self.config.recipe.steps_of_update * len(self.config.seeds)
-        last = max(0, self.updates // self.config.recipe.updates_of_part - 1)
+        last = max(0, self._parts_ended - 1)
         losses, solved = self.rows[last, 0], self.rows[last, 1] / self.rows[last, 2]
         return Progress(
             steps=self.examples,
@@ -218,11 +220,17 @@ class SokobanTrainer:
         steps = updates * self.config.recipe.steps_of_update
         sums = torch.stack([engine.losses / updates, engine.solved, engine.finished, engine.rewards / steps])
         self.rows[part] = sums
-        solved = engine.solved / engine.finished.clamp(min=1)
-        better = (solved > self.best_solved) & engine.finite
-        self.best_solved.copy_(torch.where(better, solved, self.best_solved))
-        keep_best(self.fleet, self.best, better)
+        if updates == self.config.recipe.updates_of_part or self.total_parts == 1:
+            solved = engine.solved / engine.finished.clamp(min=1)
+            better = (solved > self.best_solved) & engine.finite
+            self.best_solved.copy_(torch.where(better, solved, self.best_solved))
+            keep_best(self.fleet, self.best, better)
         engine.forget_sums()
+
+    @property
+    def _parts_ended(self) -> int:
+        at_the_end = self.updates == self.total_updates
+        return self.total_parts if at_the_end else self.updates // self.config.recipe.updates_of_part
 
     def _state(self) -> dict[str, Tensor]:
         vectors = {name: getattr(self.fleet, name) for name in ("values", "first", "second")} | {"best": self.best}

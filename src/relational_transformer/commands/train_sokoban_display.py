@@ -55,7 +55,7 @@ class SokobanDisplay:
 
 def show_result(result: dict[str, Any], folder: RunFolder) -> None:
     """The share of test levels that every seed solves, and where everything is."""
-    count = result["levels"]["test"]
+    count = result.get("levels", {}).get("test", result["config"]["test_levels"])  # not all results name their levels
     table = Table(title=f"{result['config']['model']} on sokoban: share of {count:,} test levels solved")
     for column in ("seed", "best while training", "after steps", "test, sampled", "test, greedy", "last, sampled"):
         table.add_column(column, justify="right")

@@ -22,7 +22,7 @@ from relational_transformer.lobster.evaluation import Evaluator
 from relational_transformer.lobster.settings import ModelName
 from relational_transformer.lobster.stack import FleetStack
 from relational_transformer.training.fleet import Fleet, initialise
-from relational_transformer.training.precision import Precision
+from relational_transformer.training.precision import Precision, set_matrix_products
 from relational_transformer.training.provenance import hardware
 
 STEPS_OF_PART = {"cuda": 32, "cpu": 1}
@@ -30,7 +30,7 @@ STEPS_OF_PART = {"cuda": 32, "cpu": 1}
 
 def measure(model_name: ModelName, num_seeds: int, precision: Precision, arguments: argparse.Namespace) -> str:
     device = torch.device(arguments.device)
-    torch.set_float32_matmul_precision("highest" if precision in ("fp32", "fp64") else "high")
+    set_matrix_products(precision)
     settings = replace(SETTINGS[model_name], **({"num_layers": arguments.layers} if arguments.layers else {}))
     protocol = LobsterProtocol(evaluation_examples=arguments.evaluation_examples)
     models = [initialise(lambda: build_model(model_name, settings), seed) for seed in range(num_seeds)]

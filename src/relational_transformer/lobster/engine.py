@@ -9,7 +9,7 @@ from torch import Tensor
 
 from relational_transformer.training.adam import ClippedAdam
 from relational_transformer.training.fleet import Fleet
-from relational_transformer.training.memory import free_bytes, saved_bytes
+from relational_transformer.training.memory import is_too_much_to_keep, saved_bytes
 from relational_transformer.training.precision import Precision, for_computing
 from relational_transformer.training.recording import record
 
@@ -17,9 +17,6 @@ from .batches import Draw, node_buckets
 from .data import Split
 from .settings import Settings
 from .stack import FleetStack
-
-SHARE_FOR_ACTIVATIONS = 0.6
-"""Of the free memory; where the largest graphs would need more, layers are computed again in the backward pass."""
 
 
 class Engine:
@@ -130,7 +127,7 @@ class Engine:
             return False
         of_small, of_large = (saved_bytes(lambda count=count: self._forward(count)) for count in (small, large))
         per_pair = (of_large - of_small) / (large**2 - small**2)
-        return of_small + per_pair * (most**2 - small**2) > SHARE_FOR_ACTIVATIONS * free_bytes(self.device)
+        return is_too_much_to_keep(of_small + per_pair * (most**2 - small**2), self.device)
 
     def _capture(self, num_nodes: int | None) -> Callable[[], None]:
         """Record a group or an update as a CUDA graph."""

@@ -1,5 +1,6 @@
 """A trained run, loaded again and scored on graphs of any size."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from relational_transformer.training.checkpoint import load_checkpoint
+from relational_transformer.training.checkpoint import read_best
 from relational_transformer.training.over_seeds import Parameters
+from relational_transformer.training.precision import set_matrix_products
 from relational_transformer.training.run_folder import RunFolder
 
 from .build import build_model
@@ -32,13 +34,8 @@ class Scores:
 def load_best(folder: RunFolder) -> tuple[LobsterConfig, Parameters, list[bool]]:
     """The configuration of a run, the best parameters of its seeds, [S, *shape] by name, and which did not fail."""
     config = LobsterConfig.from_dict(folder.read_config())
-    found = load_checkpoint(folder)
-    if found is None:
-        raise ValueError(f"{folder.path} has no checkpoint that can be read")
-    tensors, _ = found
-    prefix = "best."
-    best = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-    return config, best, tensors["finite"].tolist()
+    best, others = read_best(folder)
+    return config, best, (others["finite"] & others["best_losses"].isfinite()).tolist()
 
 
 def load_model(run: Path | str, seed: int | None = None) -> LobsterModel:
@@ -69,7 +66,7 @@ def evaluate_run(
     >>> scores = evaluate_run(RunFolder("runs/lobster-rt"), torch.device("cuda"), far)  # doctest: +SKIP
     """
     config, parameters, finite = load_best(folder)
-    torch.set_float32_matmul_precision("highest" if config.precision in ("fp32", "fp64") else "high")
+    set_matrix_products(config.precision)
     graphs = change(config.protocol).test_graphs()
     if config.model == "rt":
         check_memory(int(graphs.num_nodes.max()), config.precision, device)
@@ -77,5 +74,5 @@ def evaluate_run(
     stack = FleetStack(model, compiled=False)
     evaluator = Evaluator(stack, load_split(graphs, device), len(config.seeds), config.precision)
     losses = evaluator.relative_losses({name: tensor.to(device) for name, tensor in parameters.items()}).tolist()
-    good = [loss if is_finite else None for loss, is_finite in zip(losses, finite, strict=True)]
+    good = [loss if ok and math.isfinite(loss) else None for loss, ok in zip(losses, finite, strict=True)]
     return Scores(config, good, graphs.distances)

@@ -55,6 +55,16 @@ def load_checkpoint(folder: RunFolder, put_aside: bool = False) -> tuple[State, 
     return None
 
 
+def read_best(folder: RunFolder) -> tuple[State, State]:
+    """The best parameters of a run's seeds, [S, *shape] by name, and the other tensors of its newest checkpoint."""
+    found = load_checkpoint(folder)
+    if found is None:
+        raise ValueError(f"{folder.path} has no checkpoint that can be read")
+    prefix, (tensors, _) = "best.", found
+    best = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    return best, {name: tensor for name, tensor in tensors.items() if not name.startswith(prefix)}
+
+
 def read_checkpoint(path: Path) -> tuple[State, dict[str, Any]]:
     """Tensors and progress of one file; ValueError where it is damaged."""
     try:

@@ -15,13 +15,10 @@ from relational_transformer.reasoning.network import Network
 from .adam import Adam
 from .data import Draw, Split, length_buckets
 from .fleet import Fleet
-from .memory import free_bytes, saved_bytes
+from .memory import is_too_much_to_keep, saved_bytes
 from .over_seeds import over_seeds
 from .precision import Precision, for_computing
 from .recording import record
-
-SHARE_FOR_ACTIVATIONS = 0.6
-"""Of the free memory; where a trajectory would need more, its steps are recomputed in the backward pass."""
 
 
 class Engine:
@@ -149,7 +146,7 @@ class Engine:
         if most <= 3:
             return False
         sizes = [saved_bytes(lambda num_hints=num_hints: self._forward(num_hints)) for num_hints in (2, 3)]
-        return sizes[0] + (sizes[1] - sizes[0]) * (most - 2) > SHARE_FOR_ACTIVATIONS * free_bytes(self.device)
+        return is_too_much_to_keep(sizes[0] + (sizes[1] - sizes[0]) * (most - 2), self.device)
 
     def _capture(self, num_hints: int) -> Callable[[], None]:
         """Record one training step on trajectories of `num_hints` hints as a CUDA graph."""

@@ -7,6 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+SHARE_FOR_ACTIVATIONS = 0.6
+"""Of the free memory, which what is kept for a backward pass may fill."""
+
 
 def saved_bytes(function: Callable[[], Any]) -> int:
     """Bytes that autograd keeps for the backward pass of what `function` does, each storage counted once."""
@@ -29,3 +32,8 @@ def free_bytes(device: torch.device) -> int:
         cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return torch.cuda.mem_get_info(device)[0] + cached
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def is_too_much_to_keep(needed: float, device: torch.device) -> bool:
+    """Whether so many bytes for the backward pass are better computed again than kept."""
+    return needed > SHARE_FOR_ACTIVATIONS * free_bytes(device)

@@ -10,9 +10,14 @@ from relational_transformer.reasoning.network import Network
 Precision = Literal["tf32", "bf16", "fp32", "fp64"]
 
 
+def set_matrix_products(precision: Precision) -> None:
+    """Whether torch may multiply float32 matrices in TF32, which all models of the process share."""
+    torch.set_float32_matmul_precision("highest" if precision in ("fp32", "fp64") else "high")
+
+
 def set_precision(precision: Precision, network: Network) -> None:
     """Prepare torch and the network. Parameters and optimiser are float32 throughout (float64 with `fp64`)."""
-    torch.set_float32_matmul_precision("highest" if precision in ("fp32", "fp64") else "high")
+    set_matrix_products(precision)
     network.activation_dtype = torch.bfloat16 if precision == "bf16" else None
     if precision == "fp64":
         network.double()

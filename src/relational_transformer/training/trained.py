@@ -8,7 +8,7 @@ import torch
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.reasoning.network import Network
 
-from .checkpoint import load_checkpoint
+from .checkpoint import read_best
 from .config import TrainConfig
 from .data import load_split
 from .evaluation import Evaluator
@@ -22,13 +22,8 @@ from .splits import make_split
 def load_best(folder: RunFolder) -> tuple[TrainConfig, Parameters, list[bool]]:
     """The configuration of a run, the best parameters of its seeds, [S, *shape] by name, and which did not fail."""
     config = TrainConfig.from_dict(folder.read_config())
-    found = load_checkpoint(folder)
-    if found is None:
-        raise ValueError(f"{folder.path} has no checkpoint that can be read")
-    tensors, _ = found
-    prefix = "best."
-    best = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-    return config, best, tensors["finite"].tolist()
+    best, others = read_best(folder)
+    return config, best, others["finite"].tolist()
 
 
 def load_network(run: Path | str, seed: int | None = None) -> Network:

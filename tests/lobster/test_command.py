@@ -7,6 +7,10 @@ import pytest
 
 from relational_transformer import cli
 from relational_transformer.commands.train_lobster import TrainLobsterArguments, _protocol
+from relational_transformer.commands.train_lobster_display import show_result
+from relational_transformer.lobster import LobsterProtocol
+from relational_transformer.training.run_folder import RunFolder
+from tests.lobster.small import small_config
 
 ARGUMENTS = [
     "train", "lobster", "--model", "gat", "--num-layers", "2", "--batch-size", "8", "--train-examples", "16",
@@ -31,6 +35,26 @@ def test_epochs_are_examples_and_a_run_has_ten_validations():
     protocol = _protocol(TrainLobsterArguments(epochs=20))
     assert (protocol.examples, protocol.validation_interval) == (200_000, 20_000)
     assert _protocol(TrainLobsterArguments()).validation_interval == 200_000
+
+
+def test_a_run_is_200_epochs_of_whatever_training_set_it_has():
+    protocol = _protocol(TrainLobsterArguments(train_examples=500))
+    assert (protocol.examples, protocol.validation_interval) == (100_000, 10_000)
+    assert _protocol(TrainLobsterArguments()) == LobsterProtocol()
+
+
+def test_a_table_has_the_means_of_what_there_is(capsys):
+    good = {"seed": 0, "train": 0.25, "validation": 0.5, "examples_of_best": 40, "test": 0.5, "failed": False}
+    bad = dict.fromkeys(("train", "validation", "test", "test_in_distribution", "examples_of_best"))
+    rows = [
+        {**good, "test_in_distribution": None},
+        {**good, "seed": 1, "train": None, "test": 1.0, "test_in_distribution": None},
+        {**bad, "seed": 2, "failed": True},
+    ]
+    show_result({"config": small_config().as_dict(), "seeds": rows}, RunFolder("runs/none"))
+    printed = [line.replace("│", " ").split() for line in capsys.readouterr().out.splitlines()]
+    assert ["mean", "0.2500", "0.5000", "-", "0.7500"] in printed
+    assert ["2", "-", "failed", "failed", "failed", "failed"] in printed
 
 
 def test_saying_it_twice_is_one_clear_line(tmp_path: Path, capsys):

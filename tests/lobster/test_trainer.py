@@ -15,6 +15,7 @@ import torch
 
 from relational_transformer import lobster
 from relational_transformer.lobster import LobsterConfig, LobsterTrainer
+from relational_transformer.lobster.evaluation import Evaluator
 from relational_transformer.lobster.settings import ModelName
 from relational_transformer.training.checkpoint import read_checkpoint
 from relational_transformer.training.run_folder import RunFolder
@@ -85,6 +86,34 @@ def test_a_seed_that_diverges_is_marked_and_the_other_goes_on(tmp_path):
     assert [row["failed"] for row in result["seeds"]] == [True, False]
     assert result["seeds"][0]["test"] is None
     assert result["seeds"][1]["test"] > 0
+
+
+@pytest.mark.parametrize("where", ["validation", "test", "train"])
+def test_a_score_that_is_no_number_does_not_cost_the_result(tmp_path, monkeypatch, where: str):
+    """Seed 0 overflows on larger graphs, as float32 may; its training was finite throughout."""
+    plain = Evaluator.relative_losses
+
+    def overflow(self: Evaluator, parameters) -> torch.Tensor:
+        losses = plain(self, parameters)
+        is_validation = self is trainer.evaluator
+        is_test = not is_validation and len(self.split) == PROTOCOL.evaluation_examples and self.stack is trainer.stack
+        seen = "validation" if is_validation else "test" if is_test else "train"
+        return losses.index_fill(0, torch.tensor([0]), float("nan")) if seen == where else losses
+
+    monkeypatch.setattr(Evaluator, "relative_losses", overflow)
+    config, folder = small_config("gcn"), RunFolder(tmp_path / "run")
+    with folder.opened(config.as_dict()):
+        trainer = LobsterTrainer(config, folder, CPU)
+        for _ in trainer.run():
+            pass
+        bad, good = trainer.finish()["seeds"]
+    assert bad["failed"] is (where != "train")
+    assert (bad["test"] is None, bad["train"]) == (where != "train", None)
+    assert not good["failed"]
+    assert None not in good.values()
+    monkeypatch.undo()
+    scores = lobster.evaluate_run(folder, CPU).losses
+    assert (scores[0] is None) == (where == "validation")
 
 
 def test_a_run_that_was_left_goes_on_to_the_same_bits(tmp_path):

@@ -12,8 +12,6 @@ from relational_transformer.training.run_folder import RunFolder
 
 from .train_lobster_display import LobsterDisplay, show_result
 
-VALIDATIONS = 10
-
 
 @dataclass(frozen=True)
 class TrainLobsterArguments:
@@ -89,9 +87,7 @@ def _protocol(arguments: TrainLobsterArguments) -> LobsterProtocol:
         if arguments.examples is not None:
             raise ValueError("--epochs and --examples say the same in two ways: give one of them")
         given["examples"] = arguments.epochs * given.get("train_examples", LobsterProtocol.train_examples)
-    if "examples" in given:
-        given.setdefault("validation_interval", max(1, given["examples"] // VALIDATIONS))
-    return LobsterProtocol(**given)
+    return LobsterProtocol.like_the_papers(**given)
 
 
 def _given(arguments: TrainLobsterArguments, *names: str) -> dict:

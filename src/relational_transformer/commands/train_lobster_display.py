@@ -68,13 +68,13 @@ def show_result(result: dict[str, Any], folder: RunFolder) -> None:
     for row in result["seeds"]:
         cells = ["failed" if row["failed"] else _number(row[key]) for key in columns]
         table.add_row(str(row["seed"]), f"{row['examples_of_best']:,}" if row["examples_of_best"] else "-", *cells)
-    means = {key: [row[key] for row in result["seeds"] if not row["failed"]] for key in columns}
-    if len(means["test"]) > 1:
-        table.add_row("mean", "", *(_number(statistics.mean(values)) for values in means.values()))
+    good = {key: [row[key] for row in result["seeds"] if row[key] is not None] for key in columns}
+    if len(good["test"]) > 1:
+        table.add_row("mean", "", *(_number(statistics.mean(values) if values else None) for values in good.values()))
     console = Console()
     console.print(table)
-    if means["test"]:
-        console.print(meaning(statistics.mean(means["test"]), protocol.test_graphs().distances), highlight=False)
+    if good["test"]:
+        console.print(meaning(statistics.mean(good["test"]), protocol.test_graphs().distances), highlight=False)
     console.print(f"result   {folder.result}", highlight=False, markup=False, soft_wrap=True)
 
 

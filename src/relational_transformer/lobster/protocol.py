@@ -1,10 +1,16 @@
 """How a model is trained and scored: the graphs, for how long, and how the parameters that are tested are chosen."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from .graphs import Lobsters, sample, spread_sizes
+
+EPOCHS = 200
+"""Times that a seed goes through the training set."""
+VALIDATIONS = 10
+"""Of a run, however long."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +35,9 @@ class LobsterProtocol:
     """Size of the graphs of the test, and of the validation."""
     evaluation_examples: int = 1_000
     """Graphs of the validation, of the test, and of a second test on training sizes."""
-    examples: int = 2_000_000
+    examples: int = EPOCHS * train_examples
     """Graphs that each seed trains on: 200 epochs of 10,000."""
-    validation_interval: int = 200_000
+    validation_interval: int = examples // VALIDATIONS
     """A validation after so many graphs. The parameters of the best one are tested."""
 
     def __post_init__(self) -> None:
@@ -43,6 +49,20 @@ class LobsterProtocol:
                 raise ValueError(f"{name.replace('_', '-')} must be at least 2, got {getattr(self, name)}")
         if self.end_size <= self.smallest_size:
             raise ValueError(f"training sizes end at {self.end_size}, which must be above {self.smallest_size}")
+
+    @staticmethod
+    def like_the_papers(**given: Any) -> "LobsterProtocol":
+        """A protocol with these values, in proportion where they are not given: 200 epochs of the training set, and ten
+        validations.
+
+        >>> protocol = LobsterProtocol.like_the_papers(train_examples=500)
+        >>> protocol.examples, protocol.validation_interval
+        (100000, 10000)
+        """
+        examples = given.get("examples", EPOCHS * given.get("train_examples", LobsterProtocol.train_examples))
+        return LobsterProtocol(
+            **{"examples": examples, "validation_interval": max(1, examples // VALIDATIONS), **given}
+        )
 
     def train_graphs(self) -> Lobsters:
         sizes = spread_sizes(self.train_examples, self.smallest_size, self.end_size)

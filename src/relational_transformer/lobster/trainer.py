@@ -13,6 +13,7 @@ from relational_transformer.files import write_json
 from relational_transformer.training.checkpoint import load_checkpoint, save_checkpoint
 from relational_transformer.training.compiling import should_compile
 from relational_transformer.training.fleet import Fleet, initialise, keep_best
+from relational_transformer.training.precision import set_matrix_products
 from relational_transformer.training.provenance import provenance
 from relational_transformer.training.run_folder import RunFolder
 from relational_transformer.training.trainer import PARTS_IN_FLIGHT, Progress
@@ -52,7 +53,7 @@ class LobsterTrainer:
         self.config, self.folder, self.device = config, folder, device
         protocol, settings, seeds = config.protocol, config.settings, len(config.seeds)
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
-        torch.set_float32_matmul_precision("highest" if config.precision in ("fp32", "fp64") else "high")
+        set_matrix_products(config.precision)
         models = [initialise(lambda: build_model(config.model, settings), seed) for seed in config.seeds]
         if config.precision == "fp64":
             models = [model.double() for model in models]
@@ -155,18 +156,22 @@ class LobsterTrainer:
         near = self._losses_of_best(plain, load_split(protocol.test_graphs_of_training_sizes(), self.device))
         train = self._losses_of_best(plain, self.engine.split.thinned(protocol.evaluation_examples))
         finite, best = self.engine.finite.tolist(), self.best_losses.tolist()
+        # Without a finite validation the best parameters are those of the beginning.
+        good = [
+            ok and math.isfinite(one) and math.isfinite(two) for ok, one, two in zip(finite, best, test, strict=True)
+        ]
         result = {
             "config": self.config.as_dict(),
             "metric": "relative loss",
             "seeds": [
                 {
                     "seed": seed,
-                    "train": train[number] if finite[number] else None,
+                    "train": _number(train[number]) if good[number] else None,
                     "validation": _number(best[number]),
                     "examples_of_best": self._examples_of_best(number, best[number]),
-                    "test": test[number] if finite[number] else None,
-                    "test_in_distribution": near[number] if finite[number] else None,
-                    "failed": not finite[number],
+                    "test": test[number] if good[number] else None,
+                    "test_in_distribution": _number(near[number]) if good[number] else None,
+                    "failed": not good[number],
                 }
                 for number, seed in enumerate(self.config.seeds)
             ],

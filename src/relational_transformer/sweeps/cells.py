@@ -12,9 +12,6 @@ from relational_transformer.training.protocol import PROTOCOLS
 from .experiments import ALIASES, Experiment
 from .kinds import Config
 
-LOBSTER_VALIDATIONS = 10
-"""Of a run, however long: as many as the paper's protocol has."""
-
 
 class Cell(NamedTuple):
     """One model on one task under one protocol; `config` names every seed that is wanted."""
@@ -80,8 +77,7 @@ def _cell(task: str, model: str, train_size: int, seeds: tuple[int, ...], exampl
 def _lobster_config(model: Any, seeds: tuple[int, ...], examples: int | None, part: Part) -> Config:
     from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol
 
-    protocol = LobsterProtocol(**_given(examples=examples))
-    protocol = replace(protocol, validation_interval=max(1, protocol.examples // LOBSTER_VALIDATIONS))
+    protocol = LobsterProtocol.like_the_papers(**_given(examples=examples))
     return LobsterConfig(model, SETTINGS[model], protocol, seeds, part.precision, part.compile)
 
 

@@ -65,7 +65,7 @@ def test_baselines_train_in_bfloat16_and_float32_alike(tmp_path, model):
 
 def test_recomputed_layers_train_like_stored_ones(tmp_path, monkeypatch):
     stored = run(config(compile="on"), tmp_path / "stored")
-    monkeypatch.setattr("relational_transformer.lobster.engine.free_bytes", lambda device: 0)
+    monkeypatch.setattr("relational_transformer.training.memory.free_bytes", lambda device: 0)
     recomputed = run(config(compile="on"), tmp_path / "recomputed")
     assert (stored.engine.recompute, recomputed.engine.recompute) == (False, True)
     torch.testing.assert_close(recomputed.losses[0], stored.losses[0], rtol=1e-3, atol=0.0)

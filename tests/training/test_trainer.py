@@ -85,9 +85,9 @@ def test_recomputing_changes_no_bit(tmp_path):
 
 
 def test_a_trajectory_too_long_for_memory_is_recomputed(tmp_path, monkeypatch):
-    from relational_transformer.training import engine
+    from relational_transformer.training import memory
 
-    monkeypatch.setattr(engine, "free_bytes", lambda device: 10_000)
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 10_000)
     trainer, _ = run_to_the_end(small_config(task="insertion_sort"), tmp_path / "run")
     assert trainer.engine.recompute is True
 

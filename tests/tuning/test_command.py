@@ -9,6 +9,7 @@ from optuna.trial import TrialState
 from relational_transformer.clrs import CORE_TASKS
 from relational_transformer.commands import tune
 from relational_transformer.commands.tune import TuneArguments, find_tasks, run
+from relational_transformer.sweeps.engines import EngineOptions
 from relational_transformer.training import PROTOCOLS
 from relational_transformer.tuning import GRIDS, configuration_of, open_storage, settings_of
 
@@ -68,6 +69,14 @@ def test_a_search_may_start_at_the_papers_values(storage):
     run(TuneArguments("rt", trials=1, storage=storage, start="paper"))
     (trial,) = trials_in(storage, "rt on core")
     assert trial.value >= 0.9  # at most one step away in each of ten hyperparameters
+
+
+@pytest.mark.parametrize("options", [{"engine": "ray"}, {"together": 2}, {"checkpoint_seconds": 5.0}])
+def test_a_search_refuses_flags_that_it_would_ignore(storage, options):
+    (flag,) = options
+    with pytest.raises(ValueError, match=f"--{flag.replace('_', '-')} means nothing without --winner"):
+        run(TuneArguments("mpnn", trials=1, storage=storage, where=EngineOptions(**options)))
+    assert Formula.trained == []
 
 
 def test_show_prints_the_search_and_trains_nothing(storage, capsys):

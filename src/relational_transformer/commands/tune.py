@@ -1,7 +1,7 @@
 """`rt tune`: search hyperparameters by Distributed Grid Descent, with as many workers as you start."""
 
 import sys
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -18,7 +18,7 @@ from relational_transformer.reports.comparison import compare
 from relational_transformer.reports.measured import read_results
 from relational_transformer.sweeps import plan
 from relational_transformer.sweeps.cells import Cell
-from relational_transformer.sweeps.engines import EngineOptions
+from relational_transformer.sweeps.engines import EngineOptions, refuse
 from relational_transformer.sweeps.experiments import PAPER_SEEDS
 from relational_transformer.training import PROTOCOLS
 from relational_transformer.training.devices import default_device, find_device
@@ -47,7 +47,8 @@ class TuneArguments:
     same storage work on the same search. A killed worker loses its own trial only; started again, it goes on.
 
     The best of a search was chosen for its luck as well. --winner trains it anew, by the paper's whole protocol and on
-    the canonical data, which no search sees; killed, the same command goes on.
+    the canonical data, which no search sees; killed, the same command goes on. The flags of engines are for --winner: of
+    them a search has --device alone.
     """
 
     model: Annotated[str, tyro.conf.Positional] = "rt"
@@ -85,6 +86,9 @@ class TuneArguments:
 
 def run(arguments: TuneArguments) -> None:
     """Work on the search until it has converged or has all its trials, or only look; then say where it stands."""
+    if not arguments.winner:
+        others = {one.name for one in fields(EngineOptions)} - {"device"}
+        refuse(arguments.where, others, "without --winner, which alone trains whole runs")
     grid = find_grid(arguments.model)
     tasks = find_tasks(arguments.tasks)
     console = Console()

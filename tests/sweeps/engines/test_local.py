@@ -98,9 +98,27 @@ def test_options_that_cannot_be_are_refused():
         with pytest.raises(ValueError, match="at least one run must be trained at a time, got 0"):
             open_engine(options)
     with pytest.raises(ValueError, match="a run takes a core and some of a GPU, not 0 and 1"):
-        open_engine(EngineOptions(cpus_per_run=0))
+        open_engine(EngineOptions("ray", cpus_per_run=0))
+    for seconds in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="checkpoint-seconds must be a number from 0 on, got"):
+            open_engine(EngineOptions(checkpoint_seconds=seconds))
     with pytest.raises(ValueError, match="device 'cuda:77' cannot be used here"):
         open_engine(EngineOptions(device="cuda:77"))
+
+
+@pytest.mark.parametrize(
+    ("options", "flag"),
+    [
+        (EngineOptions("ray", together=2), "--together means nothing with --engine ray"),
+        (EngineOptions("ray", processes=2), "--processes means nothing with --engine ray"),
+        (EngineOptions(address="10.0.0.1:6379"), "--address means nothing with --engine local"),
+        (EngineOptions(cpus_per_run=4), "--cpus-per-run means nothing with --engine local"),
+        (EngineOptions(gpus_per_run=0.5), "--gpus-per-run means nothing with --engine local"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(options: EngineOptions, flag: str):
+    with pytest.raises(ValueError, match=flag):
+        open_engine(options)
 
 
 def test_every_device_takes_as_many_runs_as_asked_for():

@@ -1,6 +1,8 @@
 """Which engine, as a user says it."""
 
-from dataclasses import dataclass
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, fields
 from typing import Literal
 
 import torch
@@ -34,13 +36,32 @@ class EngineOptions:
     """A run saves itself about so often; what it did since is lost with its machine."""
 
 
+OF_ANOTHER = {"local": ("address", "cpus_per_run", "gpus_per_run"), "ray": ("processes", "together")}
+"""Options that an engine has no use for."""
+
+
+def refuse(options: EngineOptions, names: Collection[str], where: str) -> None:
+    """Say that options would be ignored, rather than ignore them.
+
+    >>> refuse(EngineOptions(together=4), OF_ANOTHER["ray"], "with --engine ray")
+    Traceback (most recent call last):
+    ValueError: --together means nothing with --engine ray: leave it out
+    """
+    for one in fields(options):
+        if one.name in names and getattr(options, one.name) != one.default:
+            raise ValueError(f"--{one.name.replace('_', '-')} means nothing {where}: leave it out")
+
+
 def open_engine(options: EngineOptions) -> Engine:
-    """The engine that the options describe; says what is not there."""
-    if options.cpus_per_run < 1 or options.gpus_per_run <= 0:
-        raise ValueError(
-            f"a run takes a core and some of a GPU, not {options.cpus_per_run} and {options.gpus_per_run:g}"
-        )
+    """The engine that the options describe; says what is not there, and what this engine would not look at."""
+    refuse(options, OF_ANOTHER[options.engine], f"with --engine {options.engine}")
+    if not 0 <= options.checkpoint_seconds < math.inf:
+        raise ValueError(f"checkpoint-seconds must be a number from 0 on, got {options.checkpoint_seconds:g}")
     if options.engine == "ray":
+        if options.cpus_per_run < 1 or not 0 < options.gpus_per_run < math.inf:
+            raise ValueError(
+                f"a run takes a core and some of a GPU, not {options.cpus_per_run} and {options.gpus_per_run:g}"
+            )
         return RayEngine(
             options.address, options.device, options.cpus_per_run, options.gpus_per_run, options.checkpoint_seconds
         )

@@ -47,8 +47,9 @@ class TuneArguments:
     same storage work on the same search. A killed worker loses its own trial only; started again, it goes on.
 
     The best of a search was chosen for its luck as well. --winner trains it anew, by the paper's whole protocol and on
-    the canonical data, which no search sees; killed, the same command goes on. The flags of engines are for --winner: of
-    them a search has --device alone.
+    the canonical data, which no search sees; killed, the same command goes on.
+
+    The flags of engines are for --winner; a search heeds none of them but --device.
     """
 
     model: Annotated[str, tyro.conf.Positional] = "rt"

@@ -15,9 +15,10 @@ from relational_transformer.reports.pictures import learning_curves
 from relational_transformer.reports.tables import build_table, table_for
 from relational_transformer.sokoban.config import SokobanConfig
 from relational_transformer.sokoban.settings import RECIPES
+from relational_transformer.sokoban.splits import BOXOBAN_TEST_DIGEST, SplitsIdentity
 from tests.reports.fakes import PROVENANCE
 
-BOXOBAN = {"train": 900_000, "test": 1_000}
+BOXOBAN = {"train": 900_000, "test": 1_000, "train_digest": "0123456789abcdef", "test_digest": BOXOBAN_TEST_DIGEST}
 
 
 def write(
@@ -42,7 +43,7 @@ def lobster(model: str = "rt", seeds: int = 3, **protocol) -> LobsterConfig:
 
 
 def sokoban(model: str = "rt", seeds: int = 3, **rest) -> SokobanConfig:
-    settings = {"recipe": RECIPES["original"], "levels": "boxoban", "precision": "fp32", **rest}
+    settings = {"recipe": RECIPES["original"], "levels": SplitsIdentity(**BOXOBAN), "precision": "fp32", **rest}
     return SokobanConfig(model, seeds=tuple(range(seeds)), **settings)  # pyright: ignore
 
 
@@ -108,13 +109,15 @@ def test_sokoban_with_own_levels_or_another_recipe_says_so(tmp_path):
 @pytest.mark.parametrize(
     ("levels", "said"),
     [
-        ({"train": 100_000, "test": 1_000}, "¹ train levels 100,000."),
-        ({"train": 900_000, "test": 100}, "¹ test levels 100."),
+        ({**BOXOBAN, "train": 100_000}, "¹ train levels 100,000."),
+        ({**BOXOBAN, "test": 100, "test_digest": "fedcba9876543210"}, "¹ test levels 100."),
+        ({**BOXOBAN, "test_digest": "fedcba9876543210"}, "¹ test levels other than Boxoban's."),
+        ({"train": 900_000, "test": 1_000}, "¹ test levels known by their number alone."),
         (None, "¹ levels of which nothing is recorded."),
     ],
 )
 def test_a_folder_of_other_levels_is_not_boxoban_whatever_it_is_called(tmp_path, levels, said):
-    write(tmp_path / "a", sokoban(levels="boxoban"), [0.70, 0.71, 0.72], levels=levels)
+    write(tmp_path / "a", sokoban(), [0.70, 0.71, 0.72], levels=levels)
     text = table_for("sokoban", tmp_path)
     assert said in text
     assert text.count("| - | - |") == 1

@@ -1,10 +1,12 @@
 """Levels, agents and runs small enough for tests."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
-from relational_transformer.sokoban import AgentSettings, Levels, Recipe, SokobanConfig
+from relational_transformer.sokoban import AgentSettings, Levels, Recipe, SokobanConfig, load_splits
 from relational_transformer.sokoban.trainer import SokobanTrainer
 from relational_transformer.training import RunFolder
 
@@ -50,16 +52,23 @@ def write_levels(folder: Path, text: str = ROOMS) -> str:
     return str(folder)
 
 
-def small_config(levels: str, *, model: str = "transformer", recipe: Recipe | None = None, **rest) -> SokobanConfig:
+def small_config(folder: str, *, model: str = "transformer", recipe: Recipe | None = None, **rest) -> SokobanConfig:
     recipe = recipe or Recipe(num_games=3, window=4, learning_rate=1e-3, steps=480, report_interval=120)
     options = {"settings": SETTINGS, "compile": "off", "precision": "fp32", **rest}
+    levels = load_splits(folder, SokobanConfig.test_levels).identity
     return SokobanConfig(model, recipe, levels=levels, **options)  # pyright: ignore[reportArgumentType]
 
 
-def run_to_the_end(config: SokobanConfig, path: Path) -> tuple[SokobanTrainer, dict]:
-    folder = RunFolder(path)
+@contextmanager
+def open_trainer(config: SokobanConfig, run: Path, levels: str, device: str = "cpu") -> Iterator[SokobanTrainer]:
+    """A trainer in its folder, which is locked meanwhile."""
+    folder = RunFolder(run)
     with folder.opened(config.as_dict()):
-        trainer = SokobanTrainer(config, folder, torch.device("cpu"))
+        yield SokobanTrainer(config, folder, torch.device(device), load_splits(levels, config.test_levels))
+
+
+def run_to_the_end(config: SokobanConfig, run: Path, levels: str) -> tuple[SokobanTrainer, dict]:
+    with open_trainer(config, run, levels) as trainer:
         for _ in trainer.run():
             pass
         return trainer, trainer.finish()

@@ -79,3 +79,12 @@ def test_levels_are_picked_by_number():
     assert int(levels[-1].agent[0]) == int(levels.agent[1])
     with pytest.raises(ValueError, match="there are levels 0 to 1, not 2"):
         levels[2]
+
+
+def test_a_digest_tells_levels_from_others():
+    levels = parse_levels(BOXOBAN + "\n" + ROOMS)
+    assert parse_levels(levels.as_text()).digest == levels.digest
+    assert levels[torch.tensor([1, 0, 2])].digest != levels.digest
+    moved = parse_levels((BOXOBAN + "\n" + ROOMS).replace("#@    #", "# @   #"))
+    assert moved.digest != levels.digest
+    assert parse_levels(BOXOBAN).digest == "c71673f9027755c1", "it is published with results: it must never change"

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from relational_transformer.sokoban import AgentSettings, Recipe, SokobanConfig
+from relational_transformer.sokoban import AgentSettings, Recipe, SokobanConfig, load_splits
 from relational_transformer.sokoban.trainer import SokobanTrainer
-from relational_transformer.training import RunFolder
-from tests.sokoban.small import ROOMS, write_levels
+from tests.sokoban.small import ROOMS, open_trainer, write_levels
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
@@ -19,14 +18,13 @@ SETTINGS = AgentSettings(size=64, num_layers=3, num_heads=4, memo_size=64, decis
 
 def config(levels: Path, **changes) -> SokobanConfig:
     folder = str(levels) if levels.exists() else write_levels(levels, ROOMS)
-    made = SokobanConfig("rt", RECIPE, (0, 1), levels=folder, settings=SETTINGS, precision="fp32", compile="off")
+    identity = load_splits(folder, SokobanConfig.test_levels).identity
+    made = SokobanConfig("rt", RECIPE, (0, 1), identity, settings=SETTINGS, precision="fp32", compile="off")
     return replace(made, **changes)
 
 
 def run(config: SokobanConfig, path: Path, device: str = "cuda", stop_after: int | None = None) -> SokobanTrainer:
-    folder = RunFolder(path)
-    with folder.opened(config.as_dict()):
-        trainer = SokobanTrainer(config, folder, torch.device(device))
+    with open_trainer(config, path, str(path.parent / "levels"), device) as trainer:
         for number, _ in enumerate(trainer.run(), start=1):
             if number == stop_after:
                 break

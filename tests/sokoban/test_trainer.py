@@ -6,17 +6,17 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from relational_transformer.sokoban import Recipe, SokobanConfig, train
-from relational_transformer.sokoban.trainer import UPDATES_AT_ONCE, SokobanTrainer
+from relational_transformer.sokoban import Recipe, SokobanConfig, load_splits, train
+from relational_transformer.sokoban.trainer import UPDATES_AT_ONCE
 from relational_transformer.training import RunFolder
 from relational_transformer.training.checkpoint import read_checkpoint
-from tests.sokoban.small import LONG_CORRIDOR, SETTINGS, run_to_the_end, small_config, write_levels
+from tests.sokoban.small import LONG_CORRIDOR, SETTINGS, open_trainer, run_to_the_end, small_config, write_levels
 
 CPU = torch.device("cpu")
 
@@ -24,8 +24,8 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize("model", ["transformer", "rt"])
 def test_an_agent_that_trains_on_one_level_solves_it(tmp_path, model: str):
     recipe = Recipe(num_games=8, window=8, learning_rate=3e-3, steps=3_840, report_interval=1_280)
-    config = small_config(write_levels(tmp_path / "levels", LONG_CORRIDOR), model=model, recipe=recipe)
-    _, result = run_to_the_end(config, tmp_path / "run")
+    levels = write_levels(tmp_path / "levels", LONG_CORRIDOR)
+    _, result = run_to_the_end(small_config(levels, model=model, recipe=recipe), tmp_path / "run", levels)
     (row,) = result["seeds"]
     assert row["test_greedy"] == row["test_of_last"] == 1.0
     # A solution has six steps, so that 213 games fit into 1,280 steps; chance needs about fifty steps for one.
@@ -35,15 +35,18 @@ def test_an_agent_that_trains_on_one_level_solves_it(tmp_path, model: str):
 
 
 def test_a_result_says_all_that_is_needed(tmp_path):
-    config = small_config(write_levels(tmp_path / "levels"), seeds=(3, 5))
-    trainer, result = run_to_the_end(config, tmp_path / "run")
+    levels = write_levels(tmp_path / "levels")
+    config = small_config(levels, seeds=(3, 5))
+    trainer, result = run_to_the_end(config, tmp_path / "run", levels)
     assert SokobanConfig.from_dict(json.loads(json.dumps(result["config"]))) == config
     assert [row["seed"] for row in result["seeds"]] == [3, 5]
     for row in result["seeds"]:
         assert not row["failed"]
         assert all(0.0 <= row[name] <= 1.0 for name in ("test", "test_greedy", "test_of_last", "validation"))
     assert result["parameters"] == sum(parameter.numel() for parameter in trainer.agent.parameters())
-    assert result["levels"] == {"train": 2, "test": 2}
+    assert result["levels"] == asdict(load_splits(levels, 1_000).identity)
+    assert (result["levels"]["train"], result["levels"]["test"]) == (2, 2)
+    assert str(tmp_path) not in json.dumps(result)
     assert {"commit", "hardware", "versions", "seconds"} <= result.keys()
     rows = RunFolder(tmp_path / "run").read_metrics()
     assert [row["examples"] for row in rows] == [120, 240, 360, 480]
@@ -51,19 +54,19 @@ def test_a_result_says_all_that_is_needed(tmp_path):
 
 
 def test_a_run_stopped_anywhere_goes_on_to_the_same_bits(tmp_path):
-    config = small_config(write_levels(tmp_path / "levels"), seeds=(0, 1))
+    levels = write_levels(tmp_path / "levels")
+    config = small_config(levels, seeds=(0, 1))
     config = replace(config, recipe=replace(config.recipe, steps=480, report_interval=240))
-    whole, expected = run_to_the_end(config, tmp_path / "whole")
+    whole, expected = run_to_the_end(config, tmp_path / "whole", levels)
     folder = RunFolder(tmp_path / "stopped")
     for stop in (1, 2):  # in the middle of a part, and again
-        with folder.opened(config.as_dict()):
-            trainer = SokobanTrainer(config, folder, CPU)
+        with open_trainer(config, folder.path, levels) as trainer:
             running = trainer.run()
             for _ in range(stop):
                 next(running)
             trainer.save()
     assert trainer.updates == 20 + UPDATES_AT_ONCE
-    resumed, result = run_to_the_end(config, folder.path)
+    resumed, result = run_to_the_end(config, folder.path, levels)
     assert torch.equal(resumed.fleet.values, whole.fleet.values)
     assert torch.equal(resumed.best, whole.best)
     assert result["seeds"] == expected["seeds"]
@@ -71,8 +74,9 @@ def test_a_run_stopped_anywhere_goes_on_to_the_same_bits(tmp_path):
 
 
 def test_a_finished_run_is_not_run_again_and_other_settings_are_refused(tmp_path):
-    config = small_config(write_levels(tmp_path / "levels"))
-    first = train(config, str(tmp_path / "run"), CPU)
+    levels = write_levels(tmp_path / "levels")
+    config = small_config(levels)
+    first = train(config, str(tmp_path / "run"), CPU, levels=load_splits(levels, 1_000))
     reports = []
     assert train(config, str(tmp_path / "run"), CPU, report=reports.append) == json.loads(json.dumps(first))
     assert not reports
@@ -80,20 +84,56 @@ def test_a_finished_run_is_not_run_again_and_other_settings_are_refused(tmp_path
         train(replace(config, model="rt"), str(tmp_path / "run"), CPU)
 
 
-def test_what_cannot_run_leaves_no_folder(tmp_path):
-    with pytest.raises(ValueError, match="no Boxoban levels"):
-        train(small_config(str(tmp_path / "nothing")), str(tmp_path / "run"), CPU)
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_what_cannot_run_leaves_no_folder(tmp_path, split: str):
+    levels = write_levels(tmp_path / "levels")
+    config = small_config(levels)
+    given = load_splits(levels, 1_000)
+    with pytest.raises(ValueError, match=f"the {split} levels of .* are not those of the run: 1 of digest .*, not 2"):
+        train(config, str(tmp_path / "run"), CPU, levels=replace(given, **{split: getattr(given, split)[0]}))
+    with pytest.raises(ValueError, match="of a Boxoban folder: name it"):
+        train(config, str(tmp_path / "run"), CPU)
+    with pytest.raises(ValueError, match="the configuration is one of generated levels"):
+        train(replace(config, levels=None), str(tmp_path / "run"), CPU, levels=given)
     with pytest.raises(ValueError, match="num_heads must divide size=16"):
         replace(SETTINGS, num_heads=3)
     assert not (tmp_path / "run").exists()
 
 
+def test_the_same_levels_elsewhere_are_the_same_run_and_changed_ones_are_not(tmp_path):
+    here, there = write_levels(tmp_path / "here"), write_levels(tmp_path / "there")
+    config, out = small_config(here), tmp_path / "run"
+    config = replace(config, recipe=replace(config.recipe, steps=240))
+    assert replace(small_config(there), recipe=config.recipe) == config
+    with open_trainer(config, out, here) as trainer:
+        next(trainer.run())
+        trainer.save()
+    (tmp_path / "there" / "train" / "000.txt").write_text(LONG_CORRIDOR)
+    changed = load_splits(there, 1_000)
+    with pytest.raises(ValueError, match=r"a run with other settings \(levels.train was 2, is 1; levels.train_dig"):
+        train(replace(config, levels=changed.identity), str(out), CPU, levels=changed)
+    train(config, str(out), CPU, levels=load_splits(here, 1_000))
+    assert str(tmp_path) not in RunFolder(out).config.read_text() + RunFolder(out).result.read_text()
+
+
+def test_a_run_finds_its_levels_again_and_notices_that_they_changed(tmp_path):
+    levels, out = write_levels(tmp_path / "levels"), tmp_path / "run"
+    config = small_config(levels)
+    train(config, str(out), CPU, levels=load_splits(levels, 1_000))
+    RunFolder(out).result.unlink()
+    assert train(config, str(out), CPU)["levels"]["train"] == 2
+    RunFolder(out).result.unlink()
+    (tmp_path / "levels" / "train" / "001.txt").write_text(LONG_CORRIDOR)
+    with pytest.raises(ValueError, match=r"the train levels of .*levels are not those of the run: 3 of digest"):
+        train(config, str(out), CPU)
+
+
 def test_a_short_last_interval_is_shown_but_does_not_compete(tmp_path):
     """Ten updates are an interval, and eleven the run; in the last one all games are made to end well."""
-    config, folder = small_config(write_levels(tmp_path / "levels")), RunFolder(tmp_path / "run")
+    levels = write_levels(tmp_path / "levels")
+    config = small_config(levels)
     config = replace(config, recipe=replace(config.recipe, steps=132))
-    with folder.opened(config.as_dict()):
-        trainer = SokobanTrainer(config, folder, CPU)
+    with open_trainer(config, tmp_path / "run", levels) as trainer:
         running = trainer.run()
         next(running)
         after_whole_interval = trainer.fleet.values.clone()
@@ -106,20 +146,21 @@ def test_a_short_last_interval_is_shown_but_does_not_compete(tmp_path):
     assert torch.equal(trainer.best, after_whole_interval)
     assert row["examples_of_best"] == 120
     assert row["validation"] < 1.0
-    assert [line["validation"][0] for line in folder.read_metrics()][-1] == 1.0
+    assert RunFolder(tmp_path / "run").read_metrics()[-1]["validation"] == [1.0]
 
 
 def test_the_only_interval_competes_however_short_it_is(tmp_path):
-    config = small_config(write_levels(tmp_path / "levels"))
-    trainer, result = run_to_the_end(replace(config, recipe=replace(config.recipe, steps=84)), tmp_path / "run")
+    levels = write_levels(tmp_path / "levels")
+    config = small_config(levels)
+    config = replace(config, recipe=replace(config.recipe, steps=84))
+    trainer, result = run_to_the_end(config, tmp_path / "run", levels)
     assert torch.equal(trainer.best, trainer.fleet.values)
     assert result["seeds"][0]["examples_of_best"] == 84
 
 
 def test_a_failed_seed_is_reported_as_failed(tmp_path):
-    config, folder = small_config(write_levels(tmp_path / "levels"), seeds=(0, 1)), RunFolder(tmp_path / "run")
-    with folder.opened(config.as_dict()):
-        trainer = SokobanTrainer(config, folder, CPU)
+    levels = write_levels(tmp_path / "levels")
+    with open_trainer(small_config(levels, seeds=(0, 1)), tmp_path / "run", levels) as trainer:
         with torch.no_grad():
             trainer.fleet.parameters["value.bias"][1] = torch.nan
         for _ in trainer.run():
@@ -127,14 +168,15 @@ def test_a_failed_seed_is_reported_as_failed(tmp_path):
         rows = trainer.finish()["seeds"]
     assert [row["failed"] for row in rows] == [False, True]
     assert rows[1]["test"] is None
-    assert folder.read_metrics()[-1]["loss"][1] is None
+    assert RunFolder(tmp_path / "run").read_metrics()[-1]["loss"][1] is None
 
 
 PROGRAM = """
 import sys, torch
-from relational_transformer.sokoban import train
+from relational_transformer.sokoban import load_splits, train
 from tests.sokoban.small import small_config
-train(small_config(sys.argv[1]), sys.argv[2], torch.device("cpu"), checkpoint_seconds=0)
+levels, out = sys.argv[1:]
+train(small_config(levels), out, torch.device("cpu"), levels=load_splits(levels, 1_000), checkpoint_seconds=0)
 """
 
 
@@ -148,7 +190,7 @@ def start(levels: str, out: Path) -> subprocess.Popen:
 @pytest.mark.slow
 def test_a_run_that_is_stopped_and_killed_goes_on_to_the_same_numbers(tmp_path):
     levels, out = write_levels(tmp_path / "levels"), tmp_path / "run"
-    whole = train(small_config(levels), str(tmp_path / "whole"), CPU)
+    whole = train(small_config(levels), str(tmp_path / "whole"), CPU, levels=load_splits(levels, 1_000))
     for number in (signal.SIGTERM, signal.SIGKILL):
         known = (out / "checkpoint.safetensors").stat().st_mtime_ns if number == signal.SIGKILL else None
         process = start(levels, out)

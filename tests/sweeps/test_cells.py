@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from relational_transformer.lobster import SETTINGS, LobsterProtocol
-from relational_transformer.sokoban import RECIPES
+from relational_transformer.sokoban import RECIPES, load_splits
 from relational_transformer.sweeps import Part, cells_of, find_experiment
 from relational_transformer.training import PROTOCOLS
+from tests.sokoban.small import write_levels
 
 
 def configs(name: str, **part):
@@ -55,10 +56,15 @@ def test_lobster_validates_ten_times_however_long_it_trains():
     assert (gcn.protocol.examples, gcn.protocol.validation_interval, gcn.settings) == (5_000, 500, SETTINGS["gcn"])
 
 
-def test_sokoban_has_a_recipe_and_levels():
-    transformer, rt = configs("sokoban", recipe="batched", levels="boxoban", examples=64_000)
-    assert (transformer.model, rt.model, rt.levels) == ("transformer", "rt", "boxoban")
+def test_sokoban_has_a_recipe_and_levels(tmp_path):
+    here, there = (write_levels(tmp_path / name) for name in ("here", "there"))
+    cells = cells_of(find_experiment("sokoban"), Part(recipe="batched", levels=here, examples=64_000))
+    transformer, rt = (cell.config for cell in cells)
+    assert (transformer.model, rt.model, rt.levels) == ("transformer", "rt", load_splits(here, 1_000).identity)
     assert rt.recipe == transformer.recipe == replace(RECIPES["batched"], steps=64_000)
+    assert [cell.data for cell in cells] == [here, here]
+    assert configs("sokoban", recipe="batched", levels=there, examples=64_000) == [transformer, rt]
+    assert [cell.data for cell in cells_of(find_experiment("sokoban"))] == [None, None]
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_two_experiments_share_the_folder_of_the_same_run(tmp_path: Path):
 
 
 def test_whatever_changes_the_numbers_changes_the_folder(tmp_path: Path):
-    kind, config = small_cell()
+    kind, config, _ = small_cell()
     (run,) = plan(tmp_path, [Cell(kind, config)], 20)
     for changes in (
         {"precision": "bf16"},

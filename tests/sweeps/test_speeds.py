@@ -35,7 +35,7 @@ def test_what_is_left_takes_as_long_as_the_like_took(tmp_path: Path):
 
 
 def test_a_model_is_judged_by_its_own_speed_if_it_has_one(tmp_path: Path):
-    kind, config = small_cell()
+    kind, config, _ = small_cell()
     cells = [(kind, replace(config, model=name, seeds=(seed,))) for name in ("slow", "fast") for seed in (0, 1)]
     runs = plan(tmp_path, [small_cell()._replace(config=config) for _, config in cells], seeds_together=1)
     slow, slow_next, fast, fast_next = runs

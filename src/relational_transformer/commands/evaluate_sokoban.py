@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from relational_transformer.sokoban import SokobanConfig, load_levels
-from relational_transformer.sokoban.trained import evaluate_run
+from relational_transformer.sokoban.trained import evaluate_run, levels_of_run
 from relational_transformer.training.devices import default_device, find_device
 from relational_transformer.training.run_folder import RunFolder
 
@@ -25,14 +25,17 @@ class EvaluateSokobanArguments:
     levels: Path | None = None
     """A Boxoban folder to test on; by default the run's own test levels."""
     split: str = "test"
-    """Which levels of that folder."""
+    """Which levels: train, valid or test of that folder, or of the one that the run had its levels from."""
     device: str = field(default_factory=default_device)
 
 
 def run(arguments: EvaluateSokobanArguments) -> None:
     folder = RunFolder(arguments.run)
     config = SokobanConfig.from_dict(folder.read_config())
-    levels = config.load("test") if arguments.levels is None else load_levels(arguments.levels, arguments.split)
+    if arguments.levels is None:
+        levels = levels_of_run(folder, arguments.split)
+    else:
+        levels = load_levels(arguments.levels, arguments.split)
     shares = evaluate_run(folder, find_device(arguments.device), levels)
     table = Table(title=f"{config.model} on sokoban, {len(levels):,} levels")
     for column in ("seed", "solved, sampled", "solved, greedy"):

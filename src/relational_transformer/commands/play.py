@@ -12,16 +12,16 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from relational_transformer.sokoban import Levels, generate_levels, load_levels
+from relational_transformer.sokoban import Levels, SokobanConfig, load_levels
 from relational_transformer.sokoban.chance import test_noise
-from relational_transformer.sokoban.config import DATA_SEEDS
 from relational_transformer.sokoban.pictures import Frame, frames, parse_moves, write_gif
 from relational_transformer.sokoban.rules import TIME_LIMIT
-from relational_transformer.sokoban.trained import agent_actions, load_agent
+from relational_transformer.sokoban.splits import generate_split
+from relational_transformer.sokoban.trained import agent_actions, find_seed, levels_of_run, load_agent
+from relational_transformer.training.run_folder import RunFolder
 
 from .play_keyboard import keys
 
-GENERATED = 100
 LOOKS = {
     "#": ("  ", "on grey35"),
     " ": ("  ", ""),
@@ -38,6 +38,9 @@ KEYS = {"up": 1, "down": 2, "left": 3, "right": 4, " ": 0}
 class PlayArguments:
     """Play Sokoban in the terminal: watch the agent of a run, replay moves, or play yourself with the arrow keys.
 
+    An agent plays the game that it was scored by: level and chance are those of the run's test (the numbers are the
+    same up to rounding, which is another where the test ran on another device).
+
     Without a run and without --moves it is your turn: arrows move, space waits, r begins again, n is the next level,
     q ends.
     """
@@ -49,9 +52,9 @@ class PlayArguments:
     moves: str | None = None
     """Moves to replay: the letters u, d, l, r, and w to wait."""
     levels: Path | None = None
-    """A Boxoban folder, whose test levels are played; by default levels of the own generator."""
+    """A Boxoban folder, whose test levels are played; by default the run's own, and without a run generated ones."""
     level: int = 0
-    """Number of the level."""
+    """Number of the level, from 0 on."""
     seed: int | None = None
     """Which seed of the run plays; by default its first."""
     greedy: bool = False
@@ -67,13 +70,13 @@ def run(arguments: PlayArguments) -> None:
         raise ValueError("either an agent plays (a run) or --moves are replayed, not both")
     if arguments.run is None and arguments.moves is None and not sys.stdin.isatty():
         raise ValueError("playing by keyboard needs a terminal; name a run to watch, or give --moves")
-    if arguments.level < 0:
-        raise ValueError(f"levels are numbered from 0 on, got {arguments.level}")
+    levels = _find_levels(arguments)
+    if not 0 <= arguments.level < len(levels):
+        raise ValueError(f"there are levels 0 to {len(levels) - 1}, not {arguments.level}")
     if arguments.run is None and arguments.moves is None:
-        _play_by_keyboard(_find_levels(arguments), arguments.level)
+        _play_by_keyboard(levels, arguments.level)
         return
-    level = _find_levels(arguments)[arguments.level]
-    game = list(frames(level, _actions(arguments, level)))
+    game = list(frames(levels[arguments.level], _actions(arguments, levels)))
     _show(game, arguments.delay)
     if arguments.gif is not None:
         write_gif(arguments.gif, game)
@@ -83,15 +86,18 @@ def run(arguments: PlayArguments) -> None:
 def _find_levels(arguments: PlayArguments) -> Levels:
     if arguments.levels is not None:
         return load_levels(arguments.levels, "test")
-    return generate_levels(max(GENERATED, arguments.level + 1), DATA_SEEDS["test"])
+    if arguments.run is not None:
+        return levels_of_run(RunFolder(arguments.run))
+    return generate_split("test", SokobanConfig.test_levels)
 
 
-def _actions(arguments: PlayArguments, level: Levels) -> Sequence[int]:
+def _actions(arguments: PlayArguments, levels: Levels) -> Sequence[int]:
     if arguments.run is None:
         return parse_moves(arguments.moves or "")
-    agent = load_agent(arguments.run, arguments.seed)
-    noise = test_noise(arguments.seed or 0, TIME_LIMIT, arguments.level + 1)[:, arguments.level]
-    return agent_actions(agent, level, None if arguments.greedy else noise)
+    seed = find_seed(RunFolder(arguments.run), arguments.seed)
+    noise = test_noise(seed, TIME_LIMIT, len(levels))[:, arguments.level]
+    agent = load_agent(arguments.run, seed)
+    return agent_actions(agent, levels[arguments.level], None if arguments.greedy else noise)
 
 
 def _show(game: Sequence[Frame], delay: float) -> None:

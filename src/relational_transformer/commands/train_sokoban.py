@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from relational_transformer.sokoban import RECIPES, AgentSettings, Recipe, SokobanConfig, train
+from relational_transformer.sokoban import RECIPES, AgentSettings, Recipe, SokobanConfig, load_splits, train
 from relational_transformer.sokoban.agent import Model
 from relational_transformer.sokoban.curves import draw_curves
 from relational_transformer.training.config import CompileMode
@@ -28,8 +28,8 @@ class TrainSokobanArguments:
     model: Model = "rt"
     """The Relational Transformer inside the agent, or the standard transformer that it replaces."""
     recipe: Literal["batched", "original"] = "batched"
-    """Many games at once, or one game and an update every 4 steps as published (weeks for all steps). The options below
-    change single numbers of it."""
+    """Many games at once, or WMG's numbers: one game and an update every 4 steps (weeks for all steps). The options
+    below change single numbers of it."""
     levels: Path | None = None
     """A Boxoban folder (https://github.com/google-deepmind/boxoban-levels), the paper's levels; by default own, easier
     levels are generated."""
@@ -65,11 +65,12 @@ class TrainSokobanArguments:
 
 
 def run(arguments: TrainSokobanArguments) -> None:
+    levels = None if arguments.levels is None else load_splits(arguments.levels, arguments.test_levels)
     config = SokobanConfig(
         model=arguments.model,
         recipe=_recipe(arguments),
         seeds=tuple(range(arguments.first_seed, arguments.first_seed + arguments.seeds)),
-        levels=None if arguments.levels is None else str(arguments.levels),
+        levels=None if levels is None else levels.identity,
         train_levels=arguments.train_levels,
         test_levels=arguments.test_levels,
         settings=AgentSettings(size=arguments.size, num_layers=arguments.num_layers),
@@ -82,6 +83,7 @@ def run(arguments: TrainSokobanArguments) -> None:
             config,
             str(folder.path),
             find_device(arguments.device),
+            levels=levels,
             report=display.update,
             checkpoint_seconds=arguments.checkpoint_seconds,
         )

@@ -65,6 +65,8 @@ def _of_sokoban(result: Measured) -> tuple[str, ...]:
 
 def _of_levels(result: Measured) -> tuple[str, ...]:
     """Any folder may be called Boxoban: what counts is what the run recorded of the levels that it read."""
+    from relational_transformer.sokoban.splits import BOXOBAN_TEST_DIGEST
+
     if result.config["levels"] is None:
         return (
             "levels of our own generator",
@@ -73,7 +75,11 @@ def _of_levels(result: Measured) -> tuple[str, ...]:
     if result.levels is None:
         return ("levels of which nothing is recorded",)
     counts = {f"{split}_levels": result.levels.get(split) for split in BOXOBAN}
-    return _in_words(counts, {f"{split}_levels": count for split, count in BOXOBAN.items()})
+    different = _in_words(counts, {f"{split}_levels": count for split, count in BOXOBAN.items()})
+    if result.levels.get("test") != BOXOBAN["test"] or result.levels.get("test_digest") == BOXOBAN_TEST_DIGEST:
+        return different
+    is_told = "test_digest" in result.levels
+    return (*different, "test levels other than Boxoban's" if is_told else "test levels known by their number alone")
 
 
 def _in_words(ours: Mapping[str, Any], usual: Mapping[str, Any]) -> tuple[str, ...]:

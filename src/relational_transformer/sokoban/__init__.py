@@ -7,6 +7,7 @@ from .generator import generate_levels
 from .levels import Levels, load_levels, parse_levels
 from .session import train
 from .settings import RECIPES, AgentSettings, Recipe
+from .splits import Splits, SplitsIdentity, load_splits
 from .trained import load_agent
 
 __all__ = [
@@ -17,9 +18,12 @@ __all__ = [
     "Levels",
     "Recipe",
     "SokobanConfig",
+    "Splits",
+    "SplitsIdentity",
     "generate_levels",
     "load_agent",
     "load_levels",
+    "load_splits",
     "parse_levels",
     "train",
 ]

@@ -1,21 +1,16 @@
 """What a training run on Sokoban is: a model of the agent, a recipe, levels and the seeds."""
 
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any, Literal, get_args
 
-import torch
-
 from relational_transformer.training.config import CompileMode
-from relational_transformer.training.precision import Precision
+from relational_transformer.training.precision import Precision, set_matrix_products
 
 from .agent import Agent, Model
-from .generator import generate_levels
 from .levels import Levels, load_levels
 from .settings import AgentSettings, Recipe
-
-Split = Literal["train", "test"]
-DATA_SEEDS: dict[Split, int] = {"train": 1, "test": 3}
-"""Seeds of generated levels."""
+from .splits import Split, Splits, SplitsIdentity, generate_split
 
 
 @dataclass(frozen=True)
@@ -32,8 +27,9 @@ class SokobanConfig:
     model: Model
     recipe: Recipe
     seeds: tuple[int, ...] = (0,)
-    levels: str | None = None
-    """A Boxoban folder; None for levels of the own generator."""
+    levels: SplitsIdentity | None = None
+    """What tells the levels of a Boxoban folder from others (`load_splits(folder, 1_000).identity`); None for levels of
+    the own generator. Where the folder lies is said when the run is trained."""
     train_levels: int = 20_000
     """How many levels are generated to train on. Of a folder, all are used."""
     test_levels: int = 1_000
@@ -53,6 +49,8 @@ class SokobanConfig:
             raise ValueError("at least one seed is needed, got none")
         if len(set(self.seeds)) != len(self.seeds) or min(self.seeds) < 0:
             raise ValueError(f"seeds must be different numbers from 0 on, got {list(self.seeds)}")
+        if not isinstance(self.levels, SplitsIdentity | None):
+            raise ValueError(f"levels must be load_splits(folder, ...).identity, or None, got {self.levels!r}")
         if self.train_levels < 1 or self.test_levels < 1:
             raise ValueError("at least one level to train on and one to test on are needed")
 
@@ -62,15 +60,25 @@ class SokobanConfig:
 
     def prepare_torch(self) -> None:
         """Make products of float32 matrices as precise as the run wants them."""
-        torch.set_float32_matmul_precision("highest" if self.precision in ("fp32", "fp64") else "high")
+        set_matrix_products(self.precision)
 
-    def load(self, split: Split) -> Levels:
-        """The levels of a split."""
+    def load(self, split: Split, folder: Path | str | None = None) -> Levels:
+        """The levels of a split: generated, or read from `folder` and checked to be those of the run."""
         count = self.test_levels if split == "test" else self.train_levels
         if self.levels is None:
-            return generate_levels(count, DATA_SEEDS[split])
-        levels = load_levels(self.levels, split)
-        return levels[:count] if split == "test" else levels
+            return generate_split(split, count)
+        if folder is None:
+            raise ValueError("the levels of this run are of a Boxoban folder: name it with --levels")
+        levels = load_levels(folder, split)
+        levels = levels[:count] if split == "test" else levels
+        self.levels.check(split, levels, str(folder))
+        return levels
+
+    def load_both(self, folder: Path | str | None = None) -> Splits:
+        """All levels of the run."""
+        place = None if self.levels is None or folder is None else Path(folder)
+        test = self.load("test", place)  # first: it is small, and may be missing
+        return Splits(self.load("train", place), test, place)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -83,6 +91,7 @@ class SokobanConfig:
             parts = {
                 **content,
                 "settings": AgentSettings(**settings),
+                "levels": None if content["levels"] is None else SplitsIdentity(**content["levels"]),
                 "recipe": Recipe(**content["recipe"]),
                 "seeds": tuple(content["seeds"]),
             }

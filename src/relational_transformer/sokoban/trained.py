@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from relational_transformer.training.checkpoint import load_checkpoint
+from relational_transformer.training.checkpoint import read_best
 from relational_transformer.training.over_seeds import Parameters
 from relational_transformer.training.precision import for_computing
 from relational_transformer.training.run_folder import RunFolder
@@ -15,34 +15,49 @@ from .chance import test_noise
 from .config import SokobanConfig
 from .environment import Environment
 from .evaluation import choose_action, no_memo, solved_levels
-from .levels import Levels
+from .levels import Levels, load_levels
 from .rules import TIME_LIMIT
+from .splits import remembered_folder
 
 
 def load_best(folder: RunFolder) -> tuple[SokobanConfig, Parameters, list[bool]]:
     """The configuration of a run, the best parameters of its seeds, [S, *shape] by name, and which did not fail."""
     config = SokobanConfig.from_dict(folder.read_config())
-    found = load_checkpoint(folder)
-    if found is None:
-        raise ValueError(f"{folder.path} has no checkpoint that can be read")
-    tensors, prefix = found[0], "best."
-    best = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-    return config, best, tensors["finite"].tolist()
+    best, others = read_best(folder)
+    return config, best, others["finite"].tolist()
 
 
 def load_agent(run: Path | str, seed: int | None = None) -> Agent:
-    """The agent of one seed of the run in a folder (the first seed, unless one is named), with its best parameters.
+    """The agent of one seed of the run in a folder (the first seed, unless one is named), with its best parameters in
+    the precision that they are tested in.
 
     >>> agent = load_agent("runs/sokoban-rt-batched")  # doctest: +SKIP
     """
     folder = RunFolder(run)
     config, best, _ = load_best(folder)
-    seed = config.seeds[0] if seed is None else seed
-    if seed not in config.seeds:
-        raise ValueError(f"the run in {folder.path} has the seeds {list(config.seeds)}, not {seed}")
-    agent = config.build()
-    agent.load_state_dict({name: tensor[config.seeds.index(seed)] for name, tensor in best.items()})
+    number = config.seeds.index(find_seed(folder, seed))
+    own = {name: for_computing(tensor[number], config.precision) for name, tensor in best.items()}
+    agent = config.build().to(next(iter(own.values())).dtype)
+    agent.load_state_dict(own)
     return agent
+
+
+def find_seed(folder: RunFolder, seed: int | None) -> int:
+    """A seed of a run, checked to be one; its first where none is named."""
+    seeds = SokobanConfig.from_dict(folder.read_config()).seeds
+    if seed is not None and seed not in seeds:
+        raise ValueError(f"the run in {folder.path} has the seeds {list(seeds)}, not {seed}")
+    return seeds[0] if seed is None else seed
+
+
+def levels_of_run(folder: RunFolder, split: str = "test") -> Levels:
+    """The levels that a run is tested on, or another split of the folder that it had them from."""
+    config, place = SokobanConfig.from_dict(folder.read_config()), remembered_folder(folder)
+    if split == "test":
+        return config.load("test", place)
+    if config.levels is None or place is None:
+        raise ValueError(f"the run in {folder.path} knows no folder of levels with a split {split!r}: add --levels")
+    return load_levels(place, split)
 
 
 def evaluate_run(folder: RunFolder, device: torch.device, levels: Levels) -> dict[int, tuple[float, float] | None]:

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -24,6 +24,7 @@ from .engine import Engine
 from .environment import Environment
 from .evaluation import solved_levels
 from .rules import TIME_LIMIT
+from .splits import Splits
 
 UPDATES_AT_ONCE = 16
 """Updates between two moments at which a run can be saved."""
@@ -58,8 +59,8 @@ class SokobanTrainer:
     `run` yields every few updates without waiting for the device; `save` may be called whenever it has.
     """
 
-    def __init__(self, config: SokobanConfig, folder: RunFolder, device: torch.device) -> None:
-        self.config, self.folder, self.device = config, folder, device
+    def __init__(self, config: SokobanConfig, folder: RunFolder, device: torch.device, splits: Splits) -> None:
+        self.config, self.folder, self.device, self.splits = config, folder, device, splits
         recipe, seeds = config.recipe, len(config.seeds)
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         config.prepare_torch()
@@ -73,7 +74,7 @@ class SokobanTrainer:
             self.stream.wait_stream(torch.cuda.current_stream(device))
         with self._on_stream():
             self.fleet = Fleet(agents, device)
-            self.levels = config.load("train").to(device)
+            self.levels = splits.train.to(device)
             first = first_levels(config.seeds, recipe.num_games, len(self.levels))
             self.engine = Engine(
                 self.agent,
@@ -177,7 +178,7 @@ class SokobanTrainer:
         seconds = self.seconds
         best, last = self.fleet.split(self.best), self.fleet.parameters
         finite, best_solved = self.engine.finite.tolist(), self.best_solved.tolist()
-        levels = self.config.load("test").to(self.device)
+        levels = self.splits.test.to(self.device)
         rows = []
         for number, seed in enumerate(self.config.seeds):
             row: dict[str, Any] = {"seed": seed, "validation": None, "examples_of_best": None}
@@ -192,7 +193,7 @@ class SokobanTrainer:
         result = {
             "config": self.config.as_dict(),
             "seeds": rows,
-            "levels": {"train": len(self.levels), "test": len(levels)},
+            "levels": asdict(self.splits.identity),
             "parameters": sum(parameter.numel() for parameter in self.agent.parameters()),
             "seconds": seconds,
             "seconds_of_test": self.seconds - seconds,

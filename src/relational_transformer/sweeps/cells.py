@@ -14,10 +14,12 @@ from .kinds import Config
 
 
 class Cell(NamedTuple):
-    """One model on one task under one protocol; `config` names every seed that is wanted."""
+    """One model on one task under one protocol; `config` names every seed that is wanted. `data` is the folder of its
+    data, where they are not generated."""
 
     kind: str
     config: Config
+    data: str | None = None
 
 
 @dataclass(frozen=True)
@@ -57,19 +59,22 @@ def cells_of(experiment: Experiment, part: Part = WHOLE) -> list[Cell]:
         return []
     seeds = tuple(range(experiment.seeds if part.seeds is None else part.seeds))
     examples = experiment.examples if part.examples is None else part.examples
+    levels = _identify(part.levels) if "sokoban" in tasks and part.levels is not None else None
     return [
-        _cell(task, model, train_size, seeds, examples, part)
+        _cell(task, model, train_size, seeds, examples, part, levels)
         for task in tasks
         for model in models
         for train_size in experiment.train_sizes
     ]
 
 
-def _cell(task: str, model: str, train_size: int, seeds: tuple[int, ...], examples: int | None, part: Part) -> Cell:
+def _cell(
+    task: str, model: str, train_size: int, seeds: tuple[int, ...], examples: int | None, part: Part, levels: Any
+) -> Cell:
     if task == "lobster":
         return Cell("lobster", _lobster_config(model, seeds, examples, part))
     if task == "sokoban":
-        return Cell("sokoban", _sokoban_config(model, seeds, examples, part))
+        return Cell("sokoban", _sokoban_config(model, seeds, examples, part, levels), part.levels)
     protocol = replace(PROTOCOLS["paper"], train_examples=train_size, **_given(examples=examples))
     return Cell("clrs", TrainConfig(task, model, find_settings(model), protocol, seeds, part.precision, part.compile))
 
@@ -81,11 +86,18 @@ def _lobster_config(model: Any, seeds: tuple[int, ...], examples: int | None, pa
     return LobsterConfig(model, SETTINGS[model], protocol, seeds, part.precision, part.compile)
 
 
-def _sokoban_config(model: Any, seeds: tuple[int, ...], steps: int | None, part: Part) -> Config:
+def _sokoban_config(model: Any, seeds: tuple[int, ...], steps: int | None, part: Part, levels: Any) -> Config:
     from relational_transformer.sokoban import RECIPES, SokobanConfig
 
     recipe = replace(RECIPES[part.recipe], **_given(steps=steps))
-    return SokobanConfig(model, recipe, seeds, part.levels, precision=part.precision, compile=part.compile)
+    return SokobanConfig(model, recipe, seeds, levels, precision=part.precision, compile=part.compile)
+
+
+def _identify(folder: str) -> Any:
+    """What tells the levels of a folder from others. All of them are read for it, once for all cells."""
+    from relational_transformer.sokoban import SokobanConfig, load_splits
+
+    return load_splits(folder, SokobanConfig.test_levels).identity
 
 
 def _given(**options: int | None) -> dict[str, Any]:

@@ -21,7 +21,10 @@ def execute(run: Run, device: torch.device, checkpoint_seconds: float = 60.0) ->
     >>> result = execute(run, torch.device("cuda"))  # doctest: +SKIP
     """
     wait_until_free(run.folder)
-    return find_kind(run.kind).train(run.config, str(run.folder), device, checkpoint_seconds=checkpoint_seconds)
+    options: dict[str, Any] = {"checkpoint_seconds": checkpoint_seconds}
+    if run.data is not None:
+        options["data"] = run.data
+    return find_kind(run.kind).train(run.config, str(run.folder), device, **options)
 
 
 def can_share(run: Run) -> bool:

@@ -20,7 +20,8 @@ class Config(Protocol):
 class Kind(NamedTuple):
     """How runs of one kind are read from JSON, trained and judged.
 
-    `train(config, folder, device, checkpoint_seconds=...)` goes on with what is in the folder, and returns the result.
+    `train(config, folder, device, checkpoint_seconds=...)` goes on with what is in the folder, and returns the result;
+    of a run whose data lie in a folder, it is told which with `data=...`.
     `train_together([(config, folder), ...], device, checkpoint_seconds=...)` does the same with several at once.
     `length(config)` is the number of examples that each seed trains on, and `flop(config)` what the whole run costs.
     """
@@ -50,11 +51,15 @@ def _lobster() -> Kind:
 
 
 def _sokoban() -> Kind:
-    from relational_transformer.sokoban import SokobanConfig, train
+    from relational_transformer.sokoban import SokobanConfig, load_splits, train
 
     from .costs.sokoban import flop
 
-    return Kind(SokobanConfig.from_dict, train, lambda config: config.recipe.steps, flop)
+    def train_on(config: SokobanConfig, folder: str, device: Any, *, data: str | None = None, **rest: Any) -> dict:
+        levels = None if data is None else load_splits(data, config.test_levels)
+        return train(config, folder, device, levels=levels, **rest)
+
+    return Kind(SokobanConfig.from_dict, train_on, lambda config: config.recipe.steps, flop)
 
 
 _KINDS: dict[str, Callable[[], Kind]] = {"clrs": _clrs, "lobster": _lobster, "sokoban": _sokoban}

@@ -47,7 +47,7 @@ def _runs_of(root: Path, cell: Cell, seeds_together: int) -> list[Run]:
             missing -= set(run.config.seeds)
     for seeds in _fleets(sorted(missing), seeds_together):
         config = _with_seeds(cell.config, seeds)
-        runs.append(Run(cell.kind, config, group / name_seeds(seeds).replace(" ", "-")))
+        runs.append(Run(cell.kind, config, group / name_seeds(seeds).replace(" ", "-"), cell.data))
     return sorted(runs, key=lambda run: run.config.seeds)
 
 
@@ -74,7 +74,7 @@ def _known_runs(group: Path, cell: Cell) -> list[Run]:
     runs = []
     for path in sorted(group.glob("seed*/config.json")):
         seeds = tuple(RunFolder(path.parent).read_config()["seeds"])
-        runs.append(Run(cell.kind, _with_seeds(cell.config, seeds), path.parent))
+        runs.append(Run(cell.kind, _with_seeds(cell.config, seeds), path.parent, cell.data))
     return [run for run in runs if run.is_done or run.is_begun]
 
 

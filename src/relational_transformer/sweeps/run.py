@@ -1,7 +1,7 @@
 """A run: what is trained, and the folder it lives in, which tells how far it is, whoever works on it."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ class Run:
     kind: str
     config: Config
     folder: Path
+    data: str | None = field(default=None, compare=False)
+    """The folder of its data, where they are not generated. What they are is in `config`; where they lie is not."""
 
     @property
     def name(self) -> str:
@@ -57,13 +59,13 @@ class Run:
         return find_kind(self.kind).flop(self.config)
 
     def as_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "config": self.config.as_dict(), "folder": str(self.folder)}
+        return {"kind": self.kind, "config": self.config.as_dict(), "folder": str(self.folder), "data": self.data}
 
     @staticmethod
     def from_dict(content: dict[str, Any]) -> "Run":
         """A run as `as_dict` gave it, after a trip through JSON."""
         config = find_kind(content["kind"]).read_config(content["config"])
-        return Run(content["kind"], config, Path(content["folder"]))
+        return Run(content["kind"], config, Path(content["folder"]), content.get("data"))
 
 
 def name_seeds(seeds: tuple[int, ...]) -> str:

@@ -1,0 +1,91 @@
+"""Levels to train on and levels to test on: where they come from, and what tells them from others wherever they lie."""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from relational_transformer.files import write_json
+from relational_transformer.training.run_folder import RunFolder
+
+from .generator import generate_levels
+from .levels import Levels, load_levels
+
+Split = Literal["train", "test"]
+DATA_SEEDS: dict[Split, int] = {"train": 1, "test": 3}
+"""Seeds of generated levels."""
+BOXOBAN_TEST_DIGEST = "8650a5f03d549fae"
+"""Of the 1,000 levels in Boxoban's unfiltered/test."""
+
+
+@dataclass(frozen=True)
+class SplitsIdentity:
+    """How many levels there are to train and to test on, and digests of what they are. Equal on every machine that has
+    the same levels, and different as soon as one wall is."""
+
+    train: int
+    test: int
+    train_digest: str
+    test_digest: str
+
+    def check(self, split: Split, levels: Levels, source: str) -> None:
+        """Refuse levels that are not those of the split."""
+        count, digest = getattr(self, split), getattr(self, f"{split}_digest")
+        if (len(levels), levels.digest) != (count, digest):
+            raise ValueError(
+                f"the {split} levels of {source} are not those of the run: {len(levels):,} of digest {levels.digest}, "
+                f"not {count:,} of digest {digest}"
+            )
+
+
+@dataclass(frozen=True)
+class Splits:
+    """The levels of a run, and the folder that they were read from; None if they were generated.
+
+    >>> splits = generate_splits(3, 2)
+    >>> splits.identity.train, splits.identity.test, splits.identity == generate_splits(3, 2).identity
+    (3, 2, True)
+    """
+
+    train: Levels
+    test: Levels
+    folder: Path | None = None
+
+    @cached_property
+    def identity(self) -> SplitsIdentity:
+        return SplitsIdentity(len(self.train), len(self.test), self.train.digest, self.test.digest)
+
+
+def load_splits(folder: Path | str, test_levels: int) -> Splits:
+    """All training levels of a Boxoban folder, and the first `test_levels` of its test levels.
+
+    >>> splits = load_splits("boxoban-levels", test_levels=1_000)  # doctest: +SKIP
+    """
+    test = load_levels(folder, "test")[:test_levels]  # first: it is small, and may be missing
+    return Splits(load_levels(folder, "train"), test, Path(folder))
+
+
+def generate_splits(train_levels: int, test_levels: int) -> Splits:
+    """So many levels of the own generator."""
+    return Splits(generate_split("train", train_levels), generate_split("test", test_levels))
+
+
+def generate_split(split: Split, count: int) -> Levels:
+    """The first `count` generated levels of a split."""
+    return generate_levels(count, DATA_SEEDS[split])
+
+
+def remember_folder(run: RunFolder, folder: Path) -> None:
+    """Note in a run's folder where this machine has the run's levels. The note is no part of what the run is."""
+    write_json(_note(run), {"folder": str(folder.absolute())})
+
+
+def remembered_folder(run: RunFolder) -> Path | None:
+    """Where this machine had the levels of a run when it was trained, if they are of a folder."""
+    note = _note(run)
+    return Path(json.loads(note.read_text())["folder"]) if note.is_file() else None
+
+
+def _note(run: RunFolder) -> Path:
+    return run.path / ".levels.json"

@@ -8,6 +8,7 @@ import torch
 
 from relational_transformer.sweeps import Part, cells_of, execute, find_experiment, plan
 from relational_transformer.sweeps.cells import Cell
+from relational_transformer.sweeps.planning import finished_runs
 from tests.sweeps.small import small_cell
 
 
@@ -73,6 +74,26 @@ def test_gaps_between_seeds_are_filled(tmp_path: Path):
     (run,) = plan(tmp_path, [small_cell(seeds=(2,))], 20)
     begin(run)
     assert seeds_of(plan(tmp_path, [small_cell(seeds=tuple(range(5)))], 20)) == [(0, 1), (2,), (3, 4)]
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", '{"seeds": 3}', '{"seeds": null}'])
+def test_a_run_that_does_not_say_its_seeds_is_named(tmp_path: Path, content: str):
+    (run,) = plan(tmp_path, [small_cell()], 20)
+    begin(run)
+    (run.folder / "config.json").write_text(content)
+    with pytest.raises(ValueError, match=r"config\.json does not say which seeds the run has; delete the folder"):
+        plan(tmp_path, [small_cell()], 20)
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "{", '{"task": "bfs"}', '{"task": "lobster", "model": "rt"}'])
+def test_what_cannot_be_read_elsewhere_is_named_and_passed_over(tmp_path: Path, caplog, content: str):
+    (run,) = plan(tmp_path, [small_cell(seeds=(0,))], 20)
+    execute(run, torch.device("cpu"))
+    stranger = tmp_path / "some" / "old" / "digest" / "seed-0"
+    stranger.mkdir(parents=True)
+    (stranger / "config.json").write_text(content)
+    assert finished_runs(tmp_path) == [run]
+    assert f"{stranger / 'config.json'} is passed over: " in caplog.text
 
 
 def test_no_seed_at_a_time_is_refused(tmp_path: Path):

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from relational_transformer.lobster import LobsterConfig
 from relational_transformer.sweeps import Run, plan
+from relational_transformer.sweeps.cells import Cell
 from relational_transformer.sweeps.speeds import Speeds
+from tests.lobster.small import PROTOCOL, SMALL
 from tests.sweeps.small import small_cell
 
 
@@ -32,6 +35,26 @@ def test_what_is_left_takes_as_long_as_the_like_took(tmp_path: Path):
     assert speeds.seconds_left(done) == 0.0
     assert speeds.seconds_left(new) == pytest.approx(50.0)
     assert speeds.seconds_left(half) == pytest.approx(25.0)
+
+
+def test_models_of_the_same_name_are_told_apart_by_the_kind_of_their_runs(tmp_path: Path):
+    """Both experiments have a GAT; the two are different models of different speed."""
+    lobster = LobsterConfig("gat", SMALL["gat"], PROTOCOL, seeds=(0, 1))
+    clrs = replace(small_cell().config, model="gat")
+    done, new, other, last = plan(tmp_path, [Cell("lobster", lobster), Cell("clrs", clrs)], seeds_together=1)
+    finish(done, seconds=90.0)
+    finish(other, seconds=10.0)
+    speeds = Speeds([done, new, other, last])
+    assert speeds.seconds_left(new) == pytest.approx(90.0)
+    assert speeds.seconds_left(last) == pytest.approx(10.0)
+
+
+def test_a_result_that_does_not_tell_its_time_is_named(tmp_path: Path):
+    (run,) = plan(tmp_path, [small_cell()], 20)
+    run.folder.mkdir(parents=True)
+    (run.folder / "result.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"result\.json does not say how long the run took"):
+        Speeds([run])
 
 
 def test_a_model_is_judged_by_its_own_speed_if_it_has_one(tmp_path: Path):

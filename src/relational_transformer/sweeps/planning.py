@@ -4,9 +4,9 @@ A run's folder is ROOT/TASK/MODEL/DIGEST/SEEDS, where the digest is of everythin
 two experiments that want the same thing share its folder, whoever asked first, and no seed is trained twice.
 """
 
-import contextlib
 import hashlib
 import json
+import logging
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,8 @@ from relational_transformer.training.run_folder import RunFolder
 from .cells import Cell
 from .kinds import Config
 from .run import Run, name_seeds
+
+log = logging.getLogger(__name__)
 
 
 def plan(root: Path, cells: Iterable[Cell], seeds_together: int) -> list[Run]:
@@ -59,13 +61,16 @@ def group_folder(root: Path, config: Config) -> Path:
 
 
 def finished_runs(root: Path) -> list[Run]:
-    """All runs below a folder that have their results, whatever experiment they are of."""
+    """All runs below a folder that have their results, whatever experiment they are of. What cannot be read, being
+    damaged or of another version, is named and passed over."""
     runs = []
     for path in sorted(root.glob("*/*/*/seed*/config.json")):
-        content = RunFolder(path.parent).read_config()
-        kind = content["task"] if content["task"] in ("lobster", "sokoban") else "clrs"
-        with contextlib.suppress(ValueError):  # of another version: it would not be the same run today
+        try:
+            content = RunFolder(path.parent).read_config()
+            kind = content["task"] if content["task"] in ("lobster", "sokoban") else "clrs"
             runs.append(Run.from_dict({"kind": kind, "config": content, "folder": str(path.parent)}))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            log.warning("%s is passed over: %s: %s", path, type(error).__name__, error)
     return [run for run in runs if run.is_done]
 
 
@@ -73,8 +78,11 @@ def _known_runs(group: Path, cell: Cell) -> list[Run]:
     """Runs that have left something to go on from; a folder with a configuration alone has not."""
     runs = []
     for path in sorted(group.glob("seed*/config.json")):
-        seeds = tuple(RunFolder(path.parent).read_config()["seeds"])
-        runs.append(Run(cell.kind, _with_seeds(cell.config, seeds), path.parent, cell.data))
+        try:
+            config = _with_seeds(cell.config, tuple(RunFolder(path.parent).read_config()["seeds"]))
+        except (KeyError, TypeError):
+            raise ValueError(f"{path} does not say which seeds the run has; delete the folder to start anew") from None
+        runs.append(Run(cell.kind, config, path.parent, cell.data))
     return [run for run in runs if run.is_done or run.is_begun]
 
 

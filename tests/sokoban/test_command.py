@@ -2,6 +2,7 @@
 
 import os
 import pty
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,28 +11,44 @@ import pytest
 
 from relational_transformer.cli import main
 from relational_transformer.commands.train_sokoban_display import show_result
+from relational_transformer.sokoban import Recipe, SokobanConfig, load_agent, load_levels
+from relational_transformer.sokoban.chance import test_noise as noise_of_test
+from relational_transformer.sokoban.evaluation import solved_levels
+from relational_transformer.sokoban.rules import TIME_LIMIT
+from relational_transformer.sokoban.splits import remember_folder
 from relational_transformer.training import RunFolder
-from tests.sokoban.small import LONG_CORRIDOR, write_levels
+from tests.sokoban.small import LONG_CORRIDOR, ROOMS, write_levels
 
 SMALL = ["--size", "16", "--num-layers", "1", "--num-games", "4", "--steps", "480", "--report-interval", "240"]
 QUICK = [*SMALL, "--compile", "off", "--device", "cpu"]
+NUM_LEVELS = 5
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> tuple[Path, str]:
-    """A run through the command line, and its levels."""
+    """A run of the seeds 3 and 4 through the command line, and its levels."""
     folder = tmp_path_factory.mktemp("command")
-    levels = write_levels(folder / "levels", LONG_CORRIDOR)
-    out = folder / "run"
-    assert main(["train", "sokoban", "--seeds", "2", "--levels", levels, *QUICK, "--out", str(out)]) == 0
+    levels = write_levels(folder / "levels", LONG_CORRIDOR * NUM_LEVELS)
+    out, seeds = folder / "run", ["--seeds", "2", "--first-seed", "3"]
+    assert main(["train", "sokoban", *seeds, "--levels", levels, *QUICK, "--out", str(out)]) == 0
     return out, levels
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory) -> str:
+    """A run on generated levels that has only begun."""
+    folder = RunFolder(tmp_path_factory.mktemp("begun") / "run")
+    with folder.opened(SokobanConfig("rt", Recipe(), test_levels=3).as_dict()):
+        return str(folder.path)
 
 
 def test_training_leaves_a_whole_run_folder(trained):
     folder = RunFolder(trained[0])
     result = folder.read_result()
     assert result is not None
-    assert [row["seed"] for row in result["seeds"]] == [0, 1]
+    assert [row["seed"] for row in result["seeds"]] == [3, 4]
+    assert result["levels"]["test"] == NUM_LEVELS
+    assert trained[1] not in folder.config.read_text() + folder.result.read_text()
     assert result["config"]["task"] == "sokoban"
     assert result["config"]["recipe"]["learning_rate"] == 1.28e-4
     assert len(folder.read_metrics()) == 2
@@ -49,12 +66,30 @@ def test_a_result_that_does_not_name_its_levels_is_shown_all_the_same(trained, c
 
 def test_an_agent_of_a_run_plays(trained, tmp_path, capsys):
     run, levels = trained
-    arguments = ["play", "sokoban", str(run), "--levels", levels, "--seed", "1", "--gif", str(tmp_path / "game.gif")]
+    arguments = ["play", "sokoban", str(run), "--levels", levels, "--seed", "4", "--gif", str(tmp_path / "game.gif")]
     assert main(arguments) == 0
     printed = capsys.readouterr().out
     assert printed.count("##########\n") >= 8
     assert "of 120" in printed
     assert (tmp_path / "game.gif").read_bytes().startswith(b"GIF89a")
+
+
+def test_an_agent_plays_the_games_that_it_was_scored_by(trained, capsys):
+    run, folder = trained
+    result, levels = RunFolder(run).read_result(), load_levels(folder, "test")
+    assert result is not None
+    ends = []
+    for row in result["seeds"]:
+        agent = load_agent(run, row["seed"])
+        noise = noise_of_test(row["seed"], TIME_LIMIT, NUM_LEVELS)
+        expected = solved_levels(agent, dict(agent.named_parameters()), levels, noise).tolist()
+        seed = [] if row["seed"] == 3 else ["--seed", str(row["seed"])]  # by default the first
+        for level, solved in enumerate(expected):
+            assert main(["play", "sokoban", str(run), *seed, "--level", str(level)]) == 0
+            ends.append(capsys.readouterr().out.splitlines()[-1])
+            assert ("solved" in ends[-1]) == solved
+        assert row["test"] == pytest.approx(sum(expected) / NUM_LEVELS)
+    assert len(set(ends)) > NUM_LEVELS, "chance must be another in every game"
 
 
 def test_a_run_is_scored_again_on_its_own_levels_and_on_others(trained, tmp_path, capsys):
@@ -69,8 +104,35 @@ def test_a_run_is_scored_again_on_its_own_levels_and_on_others(trained, tmp_path
     others = write_levels(tmp_path / "others")
     assert main(["evaluate", "sokoban", str(run), "--levels", others, "--device", "cpu"]) == 0
     assert "rt on sokoban, 2 levels" in capsys.readouterr().out
+    (Path(trained[1]) / "valid").mkdir()
+    (Path(trained[1]) / "valid" / "000.txt").write_text(ROOMS)
+    assert main(["evaluate", "sokoban", str(run), "--split", "valid", "--device", "cpu"]) == 0
+    assert "rt on sokoban, 2 levels" in capsys.readouterr().out
     assert main(["evaluate", str(run)]) == 2
     assert "this is a run on Sokoban: rt evaluate sokoban" in capsys.readouterr().err
+
+
+def test_generated_levels_have_no_other_split(begun, capsys):
+    assert main(["evaluate", "sokoban", begun, "--split", "valid"]) == 2
+    assert "knows no folder of levels with a split 'valid': add --levels" in capsys.readouterr().err
+
+
+def test_a_run_plays_its_own_levels_and_no_others(begun, capsys):
+    assert main(["play", "sokoban", begun, "--level", "3"]) == 2
+    assert "there are levels 0 to 2, not 3" in capsys.readouterr().err
+
+
+def test_levels_that_changed_since_a_run_are_not_taken_for_its_own(trained, tmp_path, capsys):
+    run, folder = tmp_path / "run", tmp_path / "levels"
+    shutil.copytree(trained[0], run)
+    shutil.copytree(trained[1], folder)
+    remember_folder(RunFolder(run), folder)
+    (folder / "test" / "000.txt").write_text(ROOMS)
+    for command in ("play", "evaluate"):
+        assert main([command, "sokoban", str(run)]) == 2
+        error = capsys.readouterr().err
+        assert f"the test levels of {folder} are not those of the run: 2 of digest" in error
+        assert error.count("\n") == 1
 
 
 def test_moves_are_replayed(trained, capsys):
@@ -82,8 +144,8 @@ def test_moves_are_replayed(trained, capsys):
     ("arguments", "message"),
     [
         (["--moves", "rq"], "moves are the letters"),
-        (["--moves", "r", "--level", "1"], "there are levels 0 to 0, not 1"),
-        (["--moves", "r", "--level", "-1"], "levels are numbered from 0 on"),
+        (["--moves", "r", "--level", "5"], "there are levels 0 to 4, not 5"),
+        (["--moves", "r", "--level", "-1"], "there are levels 0 to 4, not -1"),
         (["nowhere"], "nowhere is no run folder"),
         (["nowhere", "--moves", "r"], "not both"),
     ],
@@ -97,12 +159,14 @@ def test_mistakes_end_with_one_line(trained, capsys, arguments: list[str], messa
 
 def test_a_seed_that_was_not_trained_is_named(trained, capsys):
     assert main(["play", "sokoban", str(trained[0]), "--levels", trained[1], "--seed", "7"]) == 2
-    assert "has the seeds [0, 1], not 7" in capsys.readouterr().err
+    assert "has the seeds [3, 4], not 7" in capsys.readouterr().err
 
 
-def test_levels_that_are_not_there_leave_no_run(tmp_path, capsys):
-    out = tmp_path / "run"
-    assert main(["train", "sokoban", "--levels", str(tmp_path / "none"), *QUICK, "--out", str(out)]) == 2
+@pytest.mark.parametrize("missing", ["train", "test"])
+def test_levels_that_are_not_there_leave_no_run(tmp_path, capsys, missing: str):
+    levels, out = write_levels(tmp_path / "levels"), tmp_path / "run"
+    shutil.rmtree(tmp_path / "levels" / missing)
+    assert main(["train", "sokoban", "--levels", levels, *QUICK, "--out", str(out)]) == 2
     assert "no Boxoban levels" in capsys.readouterr().err
     assert not out.exists()
 

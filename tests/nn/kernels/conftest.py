@@ -1,13 +1,8 @@
-"""Without a GPU, Triton's kernels run on the CPU through its interpreter; it must know before it is imported."""
-
-import os
+"""Without a GPU, Triton's kernels run on the CPU through its interpreter (`tests/conftest.py` turns it on)."""
 
 import numpy as np
 import pytest
 import torch
-
-if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"
 
 
 def widen(bits: np.ndarray) -> np.ndarray:

@@ -30,7 +30,8 @@ class Engine:
     device, and nothing here waits for it. The policy that plays a window is the one that is differentiated, so that a
     step costs one forward pass and one backward pass, and a window one more forward pass for the value after it.
 
-    The memo is differentiated within a window and is a number at its beginning; it is lost when a game ends.
+    The memo is differentiated within a window and is a number at its beginning; it is lost when a game ends. A window
+    has always as many steps: where a game ends in it, the next one begins. (WMG updates there at once, after fewer.)
 
     Attributes:
         losses, rewards, finished, solved: sums over the updates since `forget_sums`, of every seed, [S]: loss, raw

@@ -84,6 +84,7 @@ class Recipe:
 
 
 RECIPES = {
+    # WMG's numbers; its shorter windows at the ends of games are not made.
     "original": Recipe(),
     # The learning rate grows with the square root of the batch: sqrt(64) times the original.
     "batched": Recipe(num_games=64, learning_rate=1.28e-4),

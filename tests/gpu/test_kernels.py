@@ -130,3 +130,28 @@ def test_large_graphs_need_less_memory_than_the_plain_path():
             (out.nodes.sum() + out.edges.square().sum()).backward()
         peaks[fused] = torch.cuda.max_memory_allocated() / (edges.numel() * edges.element_size())
     assert peaks[True] < 0.6 * peaks[False]
+
+
+def test_a_layer_as_one_kernel_is_as_exact_as_the_plain_layer_and_always_the_same():
+    for count in (16, 20, 5):
+        inputs = [torch.randn(4, count, 192), torch.randn(4, count, count, 192)]
+        gradients = [torch.randn_like(tensor) for tensor in inputs]
+        torch.manual_seed(count)
+        layer = RelationalTransformerLayer(**{**PAPER_SIZES, "node_hidden_size": 32}).bfloat16().cuda()
+        found = {}
+        for path, dtype, fused in (
+            ("fused", torch.bfloat16, True),
+            ("again", torch.bfloat16, True),
+            ("plain", torch.bfloat16, False),
+            ("exact", torch.float64, False),
+        ):
+            layer = layer.to(dtype)
+            leaves = [tensor.bfloat16().to("cuda", dtype).requires_grad_() for tensor in inputs]
+            with kernels.use_kernels(fused):
+                outputs = layer(*leaves)
+            given = [tensor.bfloat16().to("cuda", dtype) for tensor in gradients]
+            made = torch.autograd.grad(outputs, [*leaves, *layer.parameters()], given)
+            found[path] = [tensor.double() for tensor in (*outputs, *made)]
+        for fused, again, plain, exact in zip(*found.values(), strict=True):
+            assert torch.equal(fused, again)
+            assert (fused - exact).norm() <= 2 * (plain - exact).norm()

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from . import kernels
 from .attention import RelationalAttention
 from .checks import check_edges, check_last_size, check_mask, check_positive
 from .edge_update import EdgeUpdate
@@ -131,6 +132,9 @@ class RelationalTransformerLayer(Pretrained):
         num_nodes = nodes.shape[-2]
         check_edges(edges, num_nodes, num_nodes)
         check_mask("attention_mask", attention_mask, (num_nodes, num_nodes))
+        has_mask = node_mask is not None or attention_mask is not None
+        if not has_mask and kernels.enabled(edges) and kernels.is_one_kernel(self, nodes, edges):
+            return LayerOutput(*kernels.whole_layer(nodes, edges, dict(self.named_parameters())))
         messages = self.attention(
             nodes, edges, node_mask=node_mask, attention_mask=attention_mask, globals=globals
         ).messages

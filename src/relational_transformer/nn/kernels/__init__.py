@@ -1,11 +1,12 @@
-"""Fused versions of `relational_attention` and `edge_update`, used where `enabled` says so.
+"""Fused versions of `relational_attention`, `edge_update` and the whole layer, used where `enabled` says so.
 
 One launch serves all seeds of a fleet; nothing of the edges' size is written but the edges themselves. Triton is
-imported at the first call.
+imported at the first call, and the whole layer compiled at its first.
 """
 
 from relational_transformer.nn.kernels.attention import relational_attention
 from relational_transformer.nn.kernels.dispatch import available, enabled, use_kernels
 from relational_transformer.nn.kernels.edge_update import edge_update
+from relational_transformer.nn.kernels.whole_layer import is_one_kernel, whole_layer
 
-__all__ = ["available", "edge_update", "enabled", "relational_attention", "use_kernels"]
+__all__ = ["available", "edge_update", "enabled", "is_one_kernel", "relational_attention", "use_kernels", "whole_layer"]

@@ -1,0 +1,9 @@
+"""A whole relational layer as one kernel: one thread block a graph, the edges in shared memory from begin to end.
+
+CUDA C++, for small graphs at the paper's sizes, where the number of launches and not arithmetic takes the time.
+"""
+
+from .fitting import is_one_kernel
+from .operator import whole_layer
+
+__all__ = ["is_one_kernel", "whole_layer"]

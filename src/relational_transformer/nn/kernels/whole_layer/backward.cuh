@@ -1,0 +1,1207 @@
+// layer_backward: the gradients of one relational transformer layer, one thread block a graph. Fragment layouts: lane = 4 r + q; see mma_16x8x16 in
+// the emulator of the tests. Weights come packed (`pack_matrices` in parameters.py): every matrix W [out, in] that is a B operand, and its transpose where
+// needed, in fragment order, so that a fragment is one 8-byte load of a lane. What the kernel leaves to products of matrices outside: operator.py.
+//
+// Phases, a barrier between each two:
+// 0. e -> shared (cp.async); send/receive (warps 0-3, from n2); then X[ji] = B e_ij.
+// 1. Edge update backward. A chunk is 8 tiles of 16 edges, one a warp; the tile lives in 96 float32 registers (x1 -> x2 -> dx2 -> dy1 -> dx1 in place) and 48 packed
+//    ones (normalized x1). The sums over edges (dC, dDm, dEm, biases, norms) are split by columns: a matrix of the chunk is staged as bf16, then warp w
+//    reduces columns 24 w ... 24 w + 23 over its 128 edges by mma (staged matrix by ldmatrix.trans = B; A = h1^T, h2^T, dh2^T or a row of ones). Six matrices: de', de'*normal2,
+//    dx2 (h2 in the row's padding), y1 (dh2 in the padding), dy1*normal1, dx1. 36 accumulator registers for all: rows of ones in different rows m share one tile. dx1 goes to the de buffer (global, bf16).
+// 2. dA, dB (columns by warps, over all edges), dsend, dreceive; nodes backward: T0 = gradient, T1 = normalized, T2 = result, rows by warps; dmessage.
+// 3. u_ih = We_v,h^T dmessage_ih for all i at once -> global scratch [N][12][192]; v.
+// 4. Row i a warp: u_i in shared; g = e u + v dmessage (the latter a block-diagonal B), softmax backward, ds -> shared; de += a u + A^T dh1_ij + B^T dh1_ji. dv by heads.
+// 5. Queries and keys: warp w owns channels 24 w ... + 23 of both (pass 1: 16 channels, 96 registers of weights; pass 2: 8, 48): weights stay in registers, all edge tiles pass by.
+//    No sum over a head is needed (a is saved), so channels split freely. dq_i, dk_j: mma with one-hot rows (works for any N).
+// 6. dn = do + Wn^T dqkv; de += We_qk^T dqk: weights in shared memory, A rows from global (L2), 32 rows x 64 columns a warp at a time.
+#pragma once
+#include "tile.cuh"
+
+namespace backward {
+
+constexpr int kChannels = 192, kHeads = 12, kHeadSize = 16, kNodeHidden = 32, kHidden1 = 16, kHidden2 = 8;
+constexpr int kWarps = 8, kThreads = 32 * kWarps;
+constexpr int kRow = kChannels + 8;         // a row of channels in shared memory, padded against bank conflicts
+constexpr int kColumnTiles = kChannels / 8;  // accumulator tiles of a row of channels
+constexpr int kSteps = kChannels / 16;       // mma steps over the channels
+constexpr int kOwnTiles = kColumnTiles / kWarps, kOwnColumns = 8 * kOwnTiles;  // columns of one warp where columns are split
+constexpr int kStageBytes = kWarps * 16 * kRow * 2;                            // one 16-row tile a warp
+constexpr int kMaxSharedBytes = 227 * 1024;
+constexpr float kEpsilon = 1e-5f;
+
+// Packed weights of a seed, in bf16 elements: [out / 8][in / 16][lane][4], `pack_matrices` in parameters.py. In brackets: [out, in].
+constexpr int kOwnReverse = 0;                                           // A over B [32, 192]
+constexpr int kMessageOut = kOwnReverse + 32 * 192;                      // C [192, 16]
+constexpr int kFeedIn = kMessageOut + 192 * 16;                          // Dm [8, 192]
+constexpr int kFeedOut = kFeedIn + 8 * 192;                              // Em [192, 8], in padded by zeros to 16
+constexpr int kFeedOutTransposed = kFeedOut + 192 * 16;                  // [8, 192]
+constexpr int kFeedInTransposed = kFeedOutTransposed + 8 * 192;          // [192, 8], padded to 16
+constexpr int kMessageOutTransposed = kFeedInTransposed + 192 * 16;      // [16, 192]
+constexpr int kOwnReverseTransposed = kMessageOutTransposed + 16 * 192;  // A^T beside B^T [192, 32]
+constexpr int kSendReceive = kOwnReverseTransposed + 192 * 32;           // Ws over Wr [32, 192], permuted
+constexpr int kSendReceiveTransposed = kSendReceive + 32 * 192;          // [192, 32]
+constexpr int kNodeIn = kSendReceiveTransposed + 192 * 32;               // F1 [32, 192], permuted
+constexpr int kNodeOut = kNodeIn + 32 * 192;                             // F2 [192, 32]
+constexpr int kNodeOutTransposed = kNodeOut + 192 * 32;                  // [32, 192], permuted
+constexpr int kNodeInTransposed = kNodeOutTransposed + 32 * 192;         // [192, 32]
+constexpr int kOutput = kNodeInTransposed + 192 * 32;                    // Wo [192, 192], permuted
+constexpr int kOutputTransposed = kOutput + 192 * 192;                   // [192, 192], permuted
+constexpr int kNodeQkv = kOutputTransposed + 192 * 192;                  // Wn [576, 192], permuted
+constexpr int kNodeQkvTransposed = kNodeQkv + 576 * 192;                 // [192, 576], permuted
+constexpr int kEdgeQueryKey = kNodeQkvTransposed + 192 * 576;            // We[:384] [384, 192], rows of 16 reordered (phase 5)
+constexpr int kEdgeValueTransposed = kEdgeQueryKey + 384 * 192;          // We[384:]^T [192, 192]
+constexpr int kEdgeQueryKeyTransposed = kEdgeValueTransposed + 192 * 192;  // We[:384]^T [192, 384], permuted, rows of 16 reordered
+constexpr int kPacked = kEdgeQueryKeyTransposed + 192 * 384;
+
+// Biases and norms of a seed, in floats. The six of the edge update first: phase 1 keeps them in shared memory.
+constexpr int kMessageOutBias = 0, kNorm1Weight = 192, kNorm1Bias = 384, kFeedOutBias = 576, kNorm2Weight = 768, kNorm2Bias = 960;
+constexpr int kEdgeVectors = 1152;
+constexpr int kOutputBias = 1152, kNodeNorm1Weight = 1344, kNodeOutBias = 1536, kNodeNorm2Weight = 1728, kQkvBias = 1920;
+constexpr int kNodeInBias = 2496, kSendReceiveBias = 2528 /* bs, then zeros */, kFeedInBias = 2560, kVectors = 2568;
+
+// Sums over one graph, in floats: SUMS of parameters.py.
+constexpr int kSumOwn = 0, kSumReverse = 3072, kSumMessageOut = 6144, kSumFeedOut = 9216, kSumFeedIn = 10752, kSumRows = 12288;
+constexpr int kSumEdgeNorm1Bias = 13248, kSumNodeNorm2 = 13440 /* weight, bias, then the bias of F2 */, kSumNodeNorm1 = 14016 /* likewise, of Wo */;
+constexpr int kSumQkvBias = 14592, kSumNodeInBias = 15168, kSumSenderBias = 15200, kSumFeedInBias = 15216, kPartial = 15232;
+
+template <int N>
+struct Sizes {
+    static constexpr int kEdges = N * N, kTiles = (kEdges + 15) / 16, kRows = 16 * kTiles, kNodeTiles = (N + 15) / 16;
+    static constexpr int kChunks = (kTiles + kWarps - 1) / kWarps;
+    // Byte offsets into shared memory.
+    static constexpr int kHidden = kRows * kRow * 2, kSmall = kHidden + kRows * kHidden1 * 2, kStage = kSmall + N * 32 * 4;
+    static constexpr int kBuffers = kStage + 2 * kStageBytes + 4 * kEdgeVectors <= kMaxSharedBytes ? 2 : 1;
+    static constexpr int kVectorsAt = kStage + kBuffers * kStageBytes;  // phase 1
+    static constexpr int kPitch = kChannels + 4;                        // of the float32 node matrices, phase 2
+    static constexpr int kNodeMatrix = N * kPitch * 4, kNodeHiddenAt = kStage + 3 * kNodeMatrix;
+    static constexpr int kScores = kStage + kWarps * kHeads * kRow * 2;       // phase 4: ds [12][kRows]
+    static constexpr int kValues = kScores + kHeads * kRows * 2;              // v [N][kRow]
+    static constexpr int kQueryKeyPitch = 2 * kChannels + 8;                  // phase 5: q, k [N][...] at kStage
+    static constexpr int kHalves = kStage + N * kQueryKeyPitch * 2;           // sums of half a head, float32 [4][N][32]
+    static constexpr int kQueryKeyWeights = kChannels * 2 * kChannels * 2;    // phase 6: at 0
+    static constexpr int max_of(int a, int b) { return a > b ? a : b; }
+    static constexpr int kShared = max_of(max_of(kVectorsAt + 4 * kEdgeVectors, kNodeHiddenAt + 2 * N * 40 * 2),
+                                          max_of(kValues + N * kRow * 2, kQueryKeyWeights));
+    static_assert(kShared <= kMaxSharedBytes, "the graph does not fit into shared memory");
+    static_assert(kHalves + 4 * N * 32 * 4 <= kScores, "phase 5 would overwrite ds");
+};
+
+// Everything is contiguous, [seeds, graphs, ...] and bf16 unless it says otherwise; the grid is (graphs, seeds).
+struct Arguments {
+    const bf16 *nodes, *edges;                                     // the layer's input: [N, D], [N, N, D]
+    const bf16 *new_nodes, *middle_nodes, *message, *attention;    // n2, n1, message [N, D]; a [H, N, N]
+    const bf16 *new_nodes_gradient, *new_edges_gradient;           // [N, D], [N, N, D]
+    const bf16* weights;                                           // [seeds, kPacked]
+    const float* vectors;                                          // [seeds, kVectors]
+    bf16 *nodes_gradient, *edges_gradient;                         // [N, D], [N, N, D]
+    bf16 *qkv_gradient, *query_key_gradient;                       // [N, 3D], [N, N, 2D]
+    bf16 *message_gradient, *output_gradient, *node_out_gradient;  // [N, D] each
+    bf16 *node_in_gradient, *node_hidden, *send_receive_gradient;  // [N, 32] each
+    bf16* lifted;                                                  // scratch [N, H, D]
+    float* partial;                                                // [seeds, graphs, kPartial]
+};
+
+__device__ __forceinline__ float low_half(unsigned pair) { return __uint_as_float(pair << 16); }
+__device__ __forceinline__ float high_half(unsigned pair) { return __uint_as_float(pair & 0xFFFF0000u); }
+__device__ __forceinline__ float as_float(bf16 value) { return __uint_as_float((unsigned)value.bits << 16); }
+__device__ __forceinline__ bf16 as_bf16(float value) { return bf16{(unsigned short)(pack_bf16(value, 0.0f) & 0xFFFFu)}; }
+__device__ __forceinline__ unsigned& pair_at(bf16* address) { return *(unsigned*)address; }
+__device__ __forceinline__ unsigned pair_at(const bf16* address) { return *(const unsigned*)address; }
+__device__ __forceinline__ float2 floats_at(const float* address) { return *(const float2*)address; }
+
+// Makes the compiler forget where these registers come from: else it keeps both halves of each unpacked, beyond its 255 registers.
+template <int count>
+__device__ __forceinline__ void keep_packed(unsigned (&pairs)[count][2]) {
+#ifdef __CUDACC__
+#pragma unroll
+    for (int t = 0; t < count; ++t) asm volatile("" : "+r"(pairs[t][0]), "+r"(pairs[t][1]));
+#endif
+}
+
+__device__ __forceinline__ float quad_sum(float value) {  // over the 4 lanes that hold a row
+    value += __shfl_xor_sync(0xFFFFFFFFu, value, 1);
+    return value + __shfl_xor_sync(0xFFFFFFFFu, value, 2);
+}
+__device__ __forceinline__ float column_sum(float value) {  // over the 8 lanes that hold a column
+    value += __shfl_xor_sync(0xFFFFFFFFu, value, 4);
+    value += __shfl_xor_sync(0xFFFFFFFFu, value, 8);
+    return value + __shfl_xor_sync(0xFFFFFFFFu, value, 16);
+}
+__device__ __forceinline__ float warp_sum(float value) { return column_sum(quad_sum(value)); }
+
+// The thread's place in its block and the block's in the grid, read anew at every call: so nothing computed from them occupies registers
+// from one phase to the next.
+__device__ __forceinline__ int thread_index() {
+#ifdef __CUDACC__
+    int index;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(index));
+    return index & (kThreads - 1);  // known not to be negative
+#else
+    return threadIdx.x;
+#endif
+}
+__device__ __forceinline__ void read_place(int& graph, int& seed) {
+#ifdef __CUDACC__
+    asm volatile("mov.u32 %0, %%ctaid.x;\n\tmov.u32 %1, %%ctaid.y;" : "=r"(graph), "=r"(seed));
+#else
+    graph = blockIdx.x, seed = blockIdx.y;
+#endif
+    graph += seed * gridDim.x;
+}
+
+// A lane's B fragment of packed weights with `steps` mma steps.
+__device__ __forceinline__ void weight_fragment(unsigned (&b)[2], const bf16* packed, int steps, int column_tile, int step, int lane) {
+    const uint2 pairs = *(const uint2*)(packed + ((column_tile * steps + step) * 32 + lane) * 4);
+    b[0] = pairs.x, b[1] = pairs.y;
+}
+
+// The A fragment of 16 rows x 16 columns at `tile` in shared memory.
+__device__ __forceinline__ void row_fragment(unsigned (&a)[4], const bf16* tile, int pitch, int lane) {
+    ldmatrix_x4(a, tile + lane % 16 * pitch + lane / 16 * 8);
+}
+
+// Where half `half` (8 channels) of row `row` of X lies: rows of 32 bytes, halves swapped in every other group of four rows,
+// so that the 8 rows of an ldmatrix meet different banks.
+__device__ __forceinline__ int hidden_at(int row, int half) { return row * kHidden1 + ((half ^ (row >> 2)) & 1) * 8; }
+
+// The A fragment X^T: 16 hidden channels x the 16 edges from `row`.
+__device__ __forceinline__ void hidden_transposed(unsigned (&a)[4], const bf16* hidden, int row, int lane) {
+    ldmatrix_x4_transpose(a, hidden + hidden_at(row + lane / 16 * 8 + lane % 8, lane / 8 % 2));
+}
+
+// B fragments of 16 edges (the k) x the warp's 24 columns from a row-major matrix in shared memory.
+__device__ __forceinline__ void own_columns(unsigned (&b)[kOwnTiles][2], const bf16* tile, int warp, int lane) {
+    const bf16* address = tile + lane % 16 * kRow + warp * kOwnColumns;
+    unsigned both[4];
+    ldmatrix_x4_transpose(both, address + lane / 16 * 8);
+    b[0][0] = both[0], b[0][1] = both[1], b[1][0] = both[2], b[1][1] = both[3];
+    ldmatrix_x2_transpose(b[2], address + 16);
+}
+
+template <int count>
+__device__ __forceinline__ void clear(float (&tiles)[count][4]) {
+#pragma unroll
+    for (int t = 0; t < count; ++t) tiles[t][0] = tiles[t][1] = tiles[t][2] = tiles[t][3] = 0.0f;
+}
+
+// Products of the nodes' rows: out [N, 8 column_tiles] = start + rows [N, 16 steps] W^T. Warps take groups of `group` column tiles; `start(row,
+// column)` gives what two columns start from (bias, residual: loaded before the product, so that no latency follows it), `use(row, column, first,
+// second)` gets their results. Rows come from global memory (weights permuted) or shared memory (natural).
+template <int N, int group, int steps, bool global, class Start, class Use>
+__device__ __forceinline__ void node_product(const bf16* rows, int pitch, const bf16* packed, int column_tiles, int warp, int lane, Start start, Use use) {
+    constexpr int node_tiles = Sizes<N>::kNodeTiles;
+    const int r = lane / 4, q = lane % 4;
+    for (int first = warp * group; first < column_tiles; first += kWarps * group) {
+        float sums[node_tiles][group][4];
+#pragma unroll
+        for (int m = 0; m < node_tiles; ++m)
+#pragma unroll
+            for (int g = 0; g < group; ++g) {
+                const float2 above = start(min(16 * m + r, N - 1), 8 * (first + g) + 2 * q), below = start(min(16 * m + r + 8, N - 1), 8 * (first + g) + 2 * q);
+                sums[m][g][0] = above.x, sums[m][g][1] = above.y, sums[m][g][2] = below.x, sums[m][g][3] = below.y;
+            }
+#pragma unroll (steps / 2 < 6 ? steps / 2 : 6)
+        for (int block = 0; block < steps / 2; ++block) {  // six blocks' loads under way at once
+            unsigned b[2][group][2];
+#pragma unroll
+            for (int g = 0; g < group; ++g) {
+                weight_fragment(b[0][g], packed, steps, first + g, 2 * block, lane);
+                weight_fragment(b[1][g], packed, steps, first + g, 2 * block + 1, lane);
+            }
+#pragma unroll
+            for (int m = 0; m < node_tiles; ++m) {
+                unsigned a[2][4];
+                if (global) {
+                    const uint4 above = *(const uint4*)(rows + min(16 * m + r, N - 1) * pitch + 32 * block + 8 * q);
+                    const uint4 below = *(const uint4*)(rows + min(16 * m + r + 8, N - 1) * pitch + 32 * block + 8 * q);
+                    a[0][0] = above.x, a[0][1] = below.x, a[0][2] = above.y, a[0][3] = below.y;
+                    a[1][0] = above.z, a[1][1] = below.z, a[1][2] = above.w, a[1][3] = below.w;
+                } else {
+                    const bf16* address = rows + min(16 * m + lane % 16, N - 1) * pitch + 32 * block + lane / 16 * 8;
+                    ldmatrix_x4(a[0], address);
+                    ldmatrix_x4(a[1], address + 16);
+                }
+#pragma unroll
+                for (int g = 0; g < group; ++g) {
+                    mma_16x8x16(sums[m][g], a[0], b[0][g]);
+                    mma_16x8x16(sums[m][g], a[1], b[1][g]);
+                }
+            }
+        }
+#pragma unroll
+        for (int m = 0; m < node_tiles; ++m)
+#pragma unroll
+            for (int g = 0; g < group; ++g) {
+                const int row = 16 * m + r, column = 8 * (first + g) + 2 * q;
+                if (row < N) use(row, column, sums[m][g][0], sums[m][g][1]);
+                if (row + 8 < N) use(row + 8, column, sums[m][g][2], sums[m][g][3]);
+            }
+    }
+}
+
+// What node_product may start from.
+__device__ __forceinline__ auto bias_of(const float* bias) {
+    return [=](int, int column) { return floats_at(bias + column); };
+}
+__device__ __forceinline__ auto residual_of(const bf16* rows) {
+    return [=](int row, int column) {
+        const unsigned pair = pair_at(rows + row * kChannels + column);
+        return make_float2(low_half(pair), high_half(pair));
+    };
+}
+__device__ __forceinline__ auto residual_and_bias_of(const bf16* rows, const float* bias) {
+    return [=](int row, int column) {
+        const unsigned pair = pair_at(rows + row * kChannels + column);
+        const float2 more = floats_at(bias + column);
+        return make_float2(low_half(pair) + more.x, high_half(pair) + more.y);
+    };
+}
+
+// LayerNorm backward of the nodes' rows: matrix 1 (the norm's input) becomes the normalized rows, matrix 2 the gradient of its input from
+// matrix 0 (the gradient of its output); the latter also goes to `rows_out`.
+template <int N>
+__device__ __forceinline__ void node_norm_backward(float* matrix, const float* norm_weight, bf16* rows_out, int warp, int lane) {
+    constexpr int pitch = Sizes<N>::kPitch, stride = N * pitch, count = kChannels / 32;
+    float weight[count];
+    for (int k = 0; k < count; ++k) weight[k] = norm_weight[lane + 32 * k];
+    for (int row = warp; row < N; row += kWarps) {
+        const float* gradient = matrix + row * pitch;
+        float *normal = matrix + stride + row * pitch, *result = matrix + 2 * stride + row * pitch;
+        float x[count], d[count], sum = 0, squares = 0, mean_d = 0, mean_dx = 0;
+        for (int k = 0; k < count; ++k) sum += x[k] = normal[lane + 32 * k];
+        const float mean = warp_sum(sum) / kChannels;
+        for (int k = 0; k < count; ++k) x[k] -= mean, squares += x[k] * x[k];
+        const float rstd = rsqrtf(warp_sum(squares) / kChannels + kEpsilon);
+        for (int k = 0; k < count; ++k) {
+            x[k] *= rstd;
+            normal[lane + 32 * k] = x[k];
+            d[k] = gradient[lane + 32 * k] * weight[k];
+            mean_d += d[k], mean_dx += d[k] * x[k];
+        }
+        mean_d = warp_sum(mean_d) / kChannels, mean_dx = warp_sum(mean_dx) / kChannels;
+        for (int k = 0; k < count; ++k) {
+            const float value = rstd * (d[k] - mean_d - x[k] * mean_dx);
+            result[lane + 32 * k] = value;
+            rows_out[row * kChannels + lane + 32 * k] = as_bf16(value);
+        }
+    }
+}
+
+// The sums over nodes after node_norm_backward: of the norm's weight, its bias, and the bias before the norm.
+template <int N>
+__device__ __forceinline__ void node_norm_sums(const float* matrix, float* sums) {
+    constexpr int pitch = Sizes<N>::kPitch, stride = N * pitch;
+    const int column = thread_index();
+    if (column >= kChannels) return;
+    float weight = 0, bias = 0, before = 0;
+    for (int row = 0; row < N; ++row) {
+        const float* at = matrix + row * pitch + column;
+        weight += at[0] * at[stride], bias += at[0], before += at[2 * stride];
+    }
+    sums[column] = weight, sums[kChannels + column] = bias, sums[2 * kChannels + column] = before;
+}
+
+// Mean and reciprocal standard deviation of the two rows of a lane, and the rows normalized.
+__device__ __forceinline__ void normalize(float (&x)[kColumnTiles][4], float (&rstd)[2]) {
+    float sum[2] = {0, 0}, squares[2] = {0, 0};
+#pragma unroll
+    for (int t = 0; t < kColumnTiles; ++t) sum[0] += x[t][0] + x[t][1], sum[1] += x[t][2] + x[t][3];
+    const float mean[2] = {quad_sum(sum[0]) / kChannels, quad_sum(sum[1]) / kChannels};
+#pragma unroll
+    for (int t = 0; t < kColumnTiles; ++t)
+#pragma unroll
+        for (int k = 0; k < 4; ++k) x[t][k] -= mean[k / 2], squares[k / 2] += x[t][k] * x[t][k];
+    for (int k = 0; k < 2; ++k) rstd[k] = rsqrtf(quad_sum(squares[k]) / kChannels + kEpsilon);
+#pragma unroll
+    for (int t = 0; t < kColumnTiles; ++t)
+#pragma unroll
+        for (int k = 0; k < 4; ++k) x[t][k] *= rstd[k / 2];
+}
+
+// ---- Phases 0 and 1: the edge update. Leaves dh1 in X, dx1 in edges_gradient, and the edge update's sums (but own, reverse) in partial. ----
+template <int N>
+__device__ __forceinline__ void edge_update_backward(unsigned char* shared, const bf16* edges_in, const bf16* new_nodes, const bf16* gradient_in,
+                                                     const bf16* weights, const float* vectors, bf16* edges_gradient, float* partial) {
+    using S = Sizes<N>;
+    const int thread = thread_index(), warp = thread / 32, lane = thread % 32, r = lane / 4, q = lane % 4;
+    bf16 *edges = (bf16*)shared, *hidden = (bf16*)(shared + S::kHidden), *stage = (bf16*)(shared + S::kStage);
+    float *small = (float*)(shared + S::kSmall), *vector = (float*)(shared + S::kVectorsAt);
+
+    for (int k = thread; k < S::kRows * kColumnTiles; k += kThreads) {
+        const int row = k / kColumnTiles, column = k % kColumnTiles * 8;
+        if (row < S::kEdges) cp_async_16(edges + row * kRow + column, edges_in + row * kChannels + column);
+        else *(uint4*)(edges + row * kRow + column) = make_uint4(0, 0, 0, 0);
+    }
+    cp_async_commit();
+    for (int k = thread; k < kEdgeVectors; k += kThreads) vector[k] = vectors[k];
+    for (int k = 2 * S::kEdges + thread; k < 2 * S::kRows; k += kThreads) *(uint4*)(hidden + 8 * k) = make_uint4(0, 0, 0, 0);
+    node_product<N, 1, kSteps, true>(new_nodes, kChannels, weights + kSendReceive, 4, warp, lane, bias_of(vectors + kSendReceiveBias),
+                                     [&](int row, int column, float first, float second) { *(float2*)(small + row * 32 + column) = make_float2(first, second); });
+    cp_async_wait<0>();
+    __syncthreads();
+
+    for (int tile = warp; tile < S::kTiles; tile += kWarps) {  // X[ji] = B e_ij
+        float sums[2][4];
+        clear(sums);
+#pragma unroll
+        for (int step = 0; step < kSteps; ++step) {
+            unsigned a[4], b[2];
+            row_fragment(a, edges + tile * 16 * kRow + step * 16, kRow, lane);
+            for (int half = 0; half < 2; ++half) {
+                weight_fragment(b, weights + kOwnReverse, kSteps, 2 + half, step, lane);
+                mma_16x8x16(sums[half], a, b);
+            }
+        }
+#pragma unroll
+        for (int below = 0; below < 2; ++below) {
+            const int edge = tile * 16 + r + 8 * below, turned = edge % N * N + edge / N;
+            if (edge < S::kEdges)
+                for (int half = 0; half < 2; ++half)
+                    pair_at(hidden + hidden_at(turned, half) + 2 * q) = pack_bf16(sums[half][2 * below], sums[half][2 * below + 1]);
+        }
+    }
+    __syncthreads();
+
+    constexpr unsigned kOnes = 0x3F803F80u;
+    float sum_hidden1[kOwnTiles][4], sum_hidden2[kOwnTiles][4], sum_rows[kOwnTiles][2], sum_feed_in_bias[2] = {0, 0};
+    clear(sum_hidden1), clear(sum_hidden2);
+    for (int t = 0; t < kOwnTiles; ++t) sum_rows[t][0] = sum_rows[t][1] = 0;
+
+    for (int chunk = 0; chunk < S::kChunks; ++chunk) {
+        const int tile = chunk * kWarps + warp, count = min(kWarps, S::kTiles - chunk * kWarps);
+        const bool valid = tile < S::kTiles;
+        int buffer = 0;
+        auto staged = [&](int which) { return stage + (which % S::kBuffers) * (kStageBytes / 2); };
+        auto own_stage = [&](int which) { return staged(which) + warp * 16 * kRow; };
+        // After the writing of a staged matrix: its columns, added up over the chunk's edges. `row` of the tile of sums gets the plain sum, hidden2
+        // (-1, 0 or 8) says where the products with the row's padding go, with_hidden1 adds the products with h1.
+        auto reduce = [&](int row, int hidden2, bool with_hidden1, bool always_sync) {
+            __syncthreads();
+            const bf16* matrix = staged(buffer++);
+#pragma unroll 2
+            for (int k = 0; k < count; ++k, matrix += 16 * kRow) {
+                unsigned a[4] = {0, 0, 0, 0}, b[kOwnTiles][2];
+                own_columns(b, matrix, warp, lane);
+                if (row >= 0) {
+                    a[0] = a[2] = r == row ? kOnes : 0;
+#pragma unroll
+                    for (int t = 0; t < kOwnTiles; ++t) {
+                        float sums[4] = {sum_rows[t][0], sum_rows[t][1], 0, 0};  // rows 8 to 15 hold nothing
+                        mma_16x8x16(sums, a, b[t]);
+                        sum_rows[t][0] = sums[0], sum_rows[t][1] = sums[1];
+                    }
+                }
+                if (hidden2 >= 0) {
+                    unsigned pad[2];
+                    ldmatrix_x2_transpose(pad, matrix + lane % 16 * kRow + kChannels);
+                    a[0] = hidden2 ? 0 : pad[0], a[2] = hidden2 ? 0 : pad[1], a[1] = hidden2 ? pad[0] : 0, a[3] = hidden2 ? pad[1] : 0;
+#pragma unroll
+                    for (int t = 0; t < kOwnTiles; ++t) mma_16x8x16(sum_hidden2[t], a, b[t]);
+                }
+                if (with_hidden1) {
+                    hidden_transposed(a, hidden, (chunk * kWarps + k) * 16, lane);
+#pragma unroll
+                    for (int t = 0; t < kOwnTiles; ++t) mma_16x8x16(sum_hidden1[t], a, b[t]);
+                }
+            }
+            if (S::kBuffers == 1 || always_sync) __syncthreads();
+        };
+        const int row0 = tile * 16 + r;
+        float x[kColumnTiles][4], rstd1[2], rstd2[2], mean_d[2] = {0, 0}, mean_dx[2] = {0, 0};
+        unsigned normal1[kColumnTiles][2], hidden2[2];
+        auto y1 = [&](int t, int below) {  // the first norm's output at tile t
+            const float2 weight = floats_at(vector + kNorm1Weight + 8 * t + 2 * q), bias = floats_at(vector + kNorm1Bias + 8 * t + 2 * q);
+            const unsigned pair = normal1[t][below];
+            return make_float2(low_half(pair) * weight.x + bias.x, high_half(pair) * weight.y + bias.y);
+        };
+
+        if (valid) {
+            for (int k = lane; k < 16 * kColumnTiles; k += 32) {  // the gradient's tile
+                const int row = k / kColumnTiles, column = k % kColumnTiles * 8, edge = tile * 16 + row;
+                bf16* target = own_stage(0) + row * kRow + column;
+                if (edge < S::kEdges) cp_async_16(target, gradient_in + edge * kChannels + column);
+                else *(uint4*)target = make_uint4(0, 0, 0, 0);
+            }
+            cp_async_commit();
+            float sums[2][4];
+            unsigned hidden1[2][2];
+            clear(sums);
+#pragma unroll
+            for (int step = 0; step < kSteps; ++step) {
+                unsigned a[4], b[2];
+                row_fragment(a, edges + tile * 16 * kRow + step * 16, kRow, lane);
+                for (int half = 0; half < 2; ++half) {
+                    weight_fragment(b, weights + kOwnReverse, kSteps, half, step, lane);
+                    mma_16x8x16(sums[half], a, b);
+                }
+            }
+#pragma unroll
+            for (int below = 0; below < 2; ++below) {
+                const int edge = min(row0 + 8 * below, S::kEdges - 1), receiver = edge / N, sender = edge % N;
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    unsigned& pair = pair_at(hidden + hidden_at(row0 + 8 * below, half) + 2 * q);
+                    const float2 send = floats_at(small + sender * 32 + 8 * half + 2 * q), receive = floats_at(small + receiver * 32 + 16 + 8 * half + 2 * q);
+                    const float first = sums[half][2 * below] + low_half(pair) + send.x + receive.x;
+                    const float second = sums[half][2 * below + 1] + high_half(pair) + send.y + receive.y;
+                    pair = hidden1[half][below] = pack_bf16(max(first, 0.0f), max(second, 0.0f));
+                }
+            }
+            unsigned a[4] = {hidden1[0][0], hidden1[0][1], hidden1[1][0], hidden1[1][1]}, b[2];
+#pragma unroll
+            for (int t = 0; t < kColumnTiles; ++t) {
+                const bf16* at = edges + row0 * kRow + 8 * t + 2 * q;
+                const float2 bias = floats_at(vector + kMessageOutBias + 8 * t + 2 * q);
+                const unsigned above = pair_at(at), below = pair_at(at + 8 * kRow);
+                x[t][0] = low_half(above) + bias.x, x[t][1] = high_half(above) + bias.y;
+                x[t][2] = low_half(below) + bias.x, x[t][3] = high_half(below) + bias.y;
+                weight_fragment(b, weights + kMessageOut, 1, t, 0, lane);
+                mma_16x8x16(x[t], a, b);
+            }
+            normalize(x, rstd1);
+            float feed[4] = {0, 0, 0, 0};
+#pragma unroll
+            for (int t = 0; t < kColumnTiles; ++t) {
+                normal1[t][0] = pack_bf16(x[t][0], x[t][1]), normal1[t][1] = pack_bf16(x[t][2], x[t][3]);
+                const float2 above = y1(t, 0), below = y1(t, 1), bias = floats_at(vector + kFeedOutBias + 8 * t + 2 * q);
+                a[t % 2 * 2] = pack_bf16(above.x, above.y), a[t % 2 * 2 + 1] = pack_bf16(below.x, below.y);
+                x[t][0] = above.x + bias.x, x[t][1] = above.y + bias.y, x[t][2] = below.x + bias.x, x[t][3] = below.y + bias.y;
+                if (t % 2) {
+                    weight_fragment(b, weights + kFeedIn, kSteps, 0, t / 2, lane);
+                    mma_16x8x16(feed, a, b);
+                }
+            }
+            keep_packed(normal1);
+            const float2 feed_bias = floats_at(vectors + kFeedInBias + 2 * q);
+            hidden2[0] = pack_bf16(max(feed[0] + feed_bias.x, 0.0f), max(feed[1] + feed_bias.y, 0.0f));
+            hidden2[1] = pack_bf16(max(feed[2] + feed_bias.x, 0.0f), max(feed[3] + feed_bias.y, 0.0f));
+            a[0] = hidden2[0], a[1] = hidden2[1], a[2] = a[3] = 0;
+#pragma unroll
+            for (int t = 0; t < kColumnTiles; ++t) {
+                weight_fragment(b, weights + kFeedOut, 1, t, 0, lane);
+                mma_16x8x16(x[t], a, b);
+            }
+            normalize(x, rstd2);
+            cp_async_wait<0>();
+            __syncwarp();
+            const bf16* at = own_stage(0) + r * kRow + 2 * q;
+#pragma unroll
+            for (int t = 0; t < kColumnTiles; ++t) {
+                const float2 weight = floats_at(vector + kNorm2Weight + 8 * t + 2 * q);
+#pragma unroll
+                for (int below = 0; below < 2; ++below) {
+                    const unsigned pair = pair_at(at + below * 8 * kRow + 8 * t);
+                    const float first = low_half(pair) * weight.x, second = high_half(pair) * weight.y;
+                    mean_d[below] += first + second;
+                    mean_dx[below] += first * x[t][2 * below] + second * x[t][2 * below + 1];
+                }
+            }
+            for (int k = 0; k < 2; ++k) mean_d[k] = quad_sum(mean_d[k]) / kChannels, mean_dx[k] = quad_sum(mean_dx[k]) / kChannels;
+        }
+        reduce(0, -1, false, false);  // de'
+
+        if (valid) {  // x: normalized x2 -> dx2
+            bf16 *from = own_stage(buffer - 1) + r * kRow + 2 * q, *to = own_stage(buffer) + r * kRow + 2 * q;
+#pragma unroll
+            for (int t = 0; t < kColumnTiles; ++t) {
+                const float2 weight = floats_at(vector + kNorm2Weight + 8 * t + 2 * q);
+#pragma unroll
+                for (int below = 0; below < 2; ++below) {
+                    const unsigned pair = pair_at(from + below * 8 * kRow + 8 * t);
+                    float &first = x[t][2 * below], &second = x[t][2 * below + 1];
+                    pair_at(to + below * 8 * kRow + 8 * t) = pack_bf16(low_half(pair) * first, high_half(pair) * second);
+                    first = rstd2[below] * (low_half(pair) * weight.x - mean_d[below] - first * mean_dx[below]);
+                    second = rstd2[below] * (high_half(pair) * weight.y - mean_d[below] - second * mean_dx[below]);
+                }
+            }
+        }
+        reduce(1, -1, false, false);  // de' * normal2
+
+        unsigned hidden2_gradient[2];
+        if (valid) {
+            bf16* to = own_stage(buffer) + r * kRow + 2 * q;
+            float feed[4] = {0, 0, 0, 0};
+            unsigned a[4], b[2];
+#pragma unroll
+            for (int t = 0; t < kColumnTiles; ++t) {
+                a[t % 2 * 2] = pack_bf16(x[t][0], x[t][1]), a[t % 2 * 2 + 1] = pack_bf16(x[t][2], x[t][3]);
+                pair_at(to + 8 * t) = a[t % 2 * 2], pair_at(to + 8 * kRow + 8 * t) = a[t % 2 * 2 + 1];
+                if (t % 2) {
+                    weight_fragment(b, weights + kFeedOutTransposed, kSteps, 0, t / 2, lane);
+                    mma_16x8x16(feed, a, b);
+                }
+            }
+            pair_at(to + kChannels) = hidden2[0], pair_at(to + 8 * kRow + kChannels) = hidden2[1];
+#pragma unroll
+            for (int below = 0; below < 2; ++below) {
+                const float first = low_half(hidden2[below]) > 0 ? feed[2 * below] : 0, second = high_half(hidden2[below]) > 0 ? feed[2 * below + 1] : 0;
+                sum_feed_in_bias[0] += first, sum_feed_in_bias[1] += second;
+                hidden2_gradient[below] = pack_bf16(first, second);
+            }
+        }
+        reduce(2, 0, false, false);  // dx2, with h2
+
+        if (valid) {  // x: dx2 -> dy1
+            bf16* to = own_stage(buffer) + r * kRow + 2 * q;
+            const unsigned a[4] = {hidden2_gradient[0], hidden2_gradient[1], 0, 0};
+#pragma unroll
+            for (int t = 0; t < kColumnTiles; ++t) {
+                const float2 above = y1(t, 0), below = y1(t, 1);
+                pair_at(to + 8 * t) = pack_bf16(above.x, above.y), pair_at(to + 8 * kRow + 8 * t) = pack_bf16(below.x, below.y);
+                unsigned b[2];
+                weight_fragment(b, weights + kFeedInTransposed, 1, t, 0, lane);
+                mma_16x8x16(x[t], a, b);
+            }
+            pair_at(to + kChannels) = hidden2_gradient[0], pair_at(to + 8 * kRow + kChannels) = hidden2_gradient[1];
+        }
+        keep_packed(normal1);
+        reduce(-1, 8, false, false);  // y1, with dh2
+
+        if (valid) {  // x: dy1 -> dx1
+            bf16* to = own_stage(buffer) + r * kRow + 2 * q;
+            float sum_d[2] = {0, 0}, sum_dx[2] = {0, 0};
+#pragma unroll
+            for (int t = 0; t < kColumnTiles; ++t) {
+                const float2 weight = floats_at(vector + kNorm1Weight + 8 * t + 2 * q);
+#pragma unroll
+                for (int below = 0; below < 2; ++below) {
+                    float &first = x[t][2 * below], &second = x[t][2 * below + 1];
+                    const float normal_first = low_half(normal1[t][below]), normal_second = high_half(normal1[t][below]);
+                    pair_at(to + below * 8 * kRow + 8 * t) = pack_bf16(first * normal_first, second * normal_second);
+                    first *= weight.x, second *= weight.y;
+                    sum_d[below] += first + second, sum_dx[below] += first * normal_first + second * normal_second;
+                }
+            }
+            keep_packed(normal1);
+            for (int k = 0; k < 2; ++k) sum_d[k] = quad_sum(sum_d[k]) / kChannels, sum_dx[k] = quad_sum(sum_dx[k]) / kChannels;
+#pragma unroll
+            for (int t = 0; t < kColumnTiles; ++t)
+#pragma unroll
+                for (int k = 0; k < 4; ++k) {
+                    const float normal = k % 2 ? high_half(normal1[t][k / 2]) : low_half(normal1[t][k / 2]);
+                    x[t][k] = rstd1[k / 2] * (x[t][k] - sum_d[k / 2] - normal * sum_dx[k / 2]);
+                }
+        }
+        reduce(3, -1, false, false);  // dy1 * normal1
+
+        float hidden1_gradient[2][4];
+        clear(hidden1_gradient);
+        if (valid) {
+            bf16* to = own_stage(buffer) + r * kRow + 2 * q;
+            unsigned a[4], b[2];
+#pragma unroll
+            for (int t = 0; t < kColumnTiles; ++t) {
+                a[t % 2 * 2] = pack_bf16(x[t][0], x[t][1]), a[t % 2 * 2 + 1] = pack_bf16(x[t][2], x[t][3]);
+                pair_at(to + 8 * t) = a[t % 2 * 2], pair_at(to + 8 * kRow + 8 * t) = a[t % 2 * 2 + 1];
+                if (t % 2)
+                    for (int half = 0; half < 2; ++half) {
+                        weight_fragment(b, weights + kMessageOutTransposed, kSteps, half, t / 2, lane);
+                        mma_16x8x16(hidden1_gradient[half], a, b);
+                    }
+            }
+            __syncwarp();
+            for (int k = lane; k < 16 * kColumnTiles; k += 32) {
+                const int row = k / kColumnTiles, column = k % kColumnTiles * 8, edge = tile * 16 + row;
+                if (edge < S::kEdges) *(uint4*)(edges_gradient + edge * kChannels + column) = *(const uint4*)(own_stage(buffer) + row * kRow + column);
+            }
+        }
+        reduce(4, -1, true, true);  // dx1, with h1
+
+        if (valid)
+#pragma unroll
+            for (int k = 0; k < 4; ++k) {  // dh1 takes the place of h1
+                const int half = k / 2, below = k % 2;
+                unsigned& pair = pair_at(hidden + hidden_at(row0 + 8 * below, half) + 2 * q);
+                const unsigned before = pair;
+                pair = pack_bf16(
+                    low_half(before) > 0 ? hidden1_gradient[half][2 * below] : 0, high_half(before) > 0 ? hidden1_gradient[half][2 * below + 1] : 0);
+            }
+    }
+
+#pragma unroll
+    for (int t = 0; t < kOwnTiles; ++t) {
+        const int column = warp * kOwnColumns + 8 * t + 2 * q;
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            partial[kSumMessageOut + (r + k / 2 * 8) * kChannels + column + k % 2] = sum_hidden1[t][k];
+            partial[(k < 2 ? kSumFeedOut : kSumFeedIn) + r * kChannels + column + k % 2] = sum_hidden2[t][k];
+            if (k < 2 && r < 5) partial[kSumRows + r * kChannels + column + k] = sum_rows[t][k];
+        }
+    }
+    float* scratch = (float*)stage;  // free since the last barrier
+    for (int k = 0; k < 2; ++k) {
+        const float sum = column_sum(sum_feed_in_bias[k]);
+        if (r == 0) scratch[warp * kHidden2 + 2 * q + k] = sum;
+    }
+    __syncthreads();
+    if (thread < kHidden2) {
+        float sum = 0;
+        for (int k = 0; k < kWarps; ++k) sum += scratch[k * kHidden2 + thread];
+        partial[kSumFeedInBias + thread] = sum;
+        partial[kSumFeedInBias + kHidden2 + thread] = 0;  // unused
+    }
+    __syncthreads();
+    if (thread < kChannels) {  // the sum of dy1 = dx2 + Dm^T dh2
+        const int column = thread, within = column % 16;
+        float sum = partial[kSumRows + 2 * kChannels + column];
+        for (int m = 0; m < kHidden2; ++m)
+            sum += partial[kSumFeedInBias + m] * as_float(weights[kFeedIn + (column / 16 * 32 + m * 4 + within % 8 / 2) * 4 + within / 8 * 2 + within % 2]);
+        partial[kSumEdgeNorm1Bias + column] = sum;
+    }
+}
+
+
+// ---- Phase 2, edges: the weight gradients of A and B, and the gradients of send and receive (bf16, [N][40] in `small`). ----
+template <int N>
+__device__ __forceinline__ void reverse_edges_backward(unsigned char* shared, bf16* send_receive_gradient, float* partial) {
+    using S = Sizes<N>;
+    const int thread = thread_index(), warp = thread / 32, lane = thread % 32, r = lane / 4, q = lane % 4;
+    const bf16 *edges = (const bf16*)shared, *hidden = (const bf16*)(shared + S::kHidden);
+    bf16 *turned = (bf16*)(shared + S::kStage), *small = (bf16*)(shared + S::kSmall);
+    for (int k = thread; k < 2 * S::kRows; k += kThreads) {  // dh1 of the reverse edge, in the same layout
+        const int edge = k / 2, half = k % 2;
+        *(uint4*)(turned + hidden_at(edge, half)) =
+            edge < S::kEdges ? *(const uint4*)(hidden + hidden_at(edge % N * N + edge / N, half)) : make_uint4(0, 0, 0, 0);
+    }
+    for (int k = thread; k < N * 32; k += kThreads) {
+        const int node = k / 32, channel = k % 16, first = k % 32 < 16 ? node : node * N, stride = k % 32 < 16 ? N : 1;
+        float sum = 0;
+        for (int other = 0; other < N; ++other) sum += as_float(hidden[hidden_at(first + other * stride, channel / 8) + channel % 8]);
+        send_receive_gradient[k] = small[node * 40 + k % 32] = as_bf16(sum);
+    }
+    __syncthreads();
+    if (thread < kHidden1) {
+        float sum = 0;
+        for (int node = 0; node < N; ++node) sum += as_float(small[node * 40 + thread]);
+        partial[kSumSenderBias + thread] = sum;
+    }
+    float own[kOwnTiles][4], reverse[kOwnTiles][4];
+    clear(own), clear(reverse);
+#pragma unroll 4
+    for (int tile = 0; tile < S::kTiles; ++tile) {
+        unsigned a[4], b[kOwnTiles][2];
+        own_columns(b, edges + tile * 16 * kRow, warp, lane);
+        hidden_transposed(a, hidden, tile * 16, lane);
+#pragma unroll
+        for (int t = 0; t < kOwnTiles; ++t) mma_16x8x16(own[t], a, b[t]);
+        hidden_transposed(a, turned, tile * 16, lane);
+#pragma unroll
+        for (int t = 0; t < kOwnTiles; ++t) mma_16x8x16(reverse[t], a, b[t]);
+    }
+#pragma unroll
+    for (int t = 0; t < kOwnTiles; ++t)
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            const int at = (r + k / 2 * 8) * kChannels + warp * kOwnColumns + 8 * t + 2 * q + k % 2;
+            partial[kSumOwn + at] = own[t][k], partial[kSumReverse + at] = reverse[t][k];
+        }
+}
+
+// ---- Phase 2, nodes: from the gradient of n2 to that of the message. `small` holds the gradients of send and receive. ----
+template <int N>
+__device__ __forceinline__ void nodes_backward(unsigned char* shared, const bf16* nodes, const bf16* middle_nodes, const bf16* message,
+                                               const bf16* gradient_in, const bf16* weights, const float* vectors, bf16* node_hidden,
+                                               bf16* node_out_gradient, bf16* node_in_gradient, bf16* output_gradient, bf16* message_gradient,
+                                               float* partial) {
+    using S = Sizes<N>;
+    const int thread = thread_index(), warp = thread / 32, lane = thread % 32;
+    const bf16* small = (const bf16*)(shared + S::kSmall);
+    float *gradient = (float*)(shared + S::kStage), *input = gradient + N * S::kPitch, *result = input + N * S::kPitch;
+    bf16 *hidden = (bf16*)(shared + S::kNodeHiddenAt), *hidden_gradient = hidden + N * 40;
+    auto store = [&](float* matrix) {
+        return [=](int row, int column, float first, float second) { *(float2*)(matrix + row * S::kPitch + column) = make_float2(first, second); };
+    };
+    auto zero = [](int, int) { return make_float2(0.0f, 0.0f); };
+    node_product<N, kOwnTiles, 2, false>(small, 40, weights + kSendReceiveTransposed, kColumnTiles, warp, lane, residual_of(gradient_in), store(gradient));
+    node_product<N, 1, kSteps, true>(middle_nodes, kChannels, weights + kNodeIn, 4, warp, lane, bias_of(vectors + kNodeInBias),
+                                     [&](int row, int column, float first, float second) {
+        pair_at(node_hidden + row * 32 + column) = pair_at(hidden + row * 40 + column) = pack_bf16(max(first, 0.0f), max(second, 0.0f));
+    });
+    __syncthreads();
+    node_product<N, kOwnTiles, 2, false>(hidden, 40, weights + kNodeOut, kColumnTiles, warp, lane, residual_and_bias_of(middle_nodes, vectors + kNodeOutBias),
+                                         store(input));
+    __syncthreads();
+    node_norm_backward<N>(gradient, vectors + kNodeNorm2Weight, node_out_gradient, warp, lane);
+    __syncthreads();
+    node_norm_sums<N>(gradient, partial + kSumNodeNorm2);
+    node_product<N, 1, kSteps, true>(node_out_gradient, kChannels, weights + kNodeOutTransposed, 4, warp, lane, zero,
+                                     [&](int row, int column, float first, float second) {
+        const unsigned pair = pair_at(hidden + row * 40 + column);
+        pair_at(node_in_gradient + row * 32 + column) = pair_at(hidden_gradient + row * 40 + column) =
+            pack_bf16(low_half(pair) > 0 ? first : 0, high_half(pair) > 0 ? second : 0);
+    });
+    __syncthreads();
+    if (thread < kNodeHidden) {
+        float sum = 0;
+        for (int row = 0; row < N; ++row) sum += as_float(hidden_gradient[row * 40 + thread]);
+        partial[kSumNodeInBias + thread] = sum;
+    }
+    node_product<N, kOwnTiles, 2, false>(hidden_gradient, 40, weights + kNodeInTransposed, kColumnTiles, warp, lane,
+                                         [&](int row, int column) { return floats_at(result + row * S::kPitch + column); }, store(gradient));
+    node_product<N, kOwnTiles, kSteps, true>(message, kChannels, weights + kOutput, kColumnTiles, warp, lane,
+                                             residual_and_bias_of(nodes, vectors + kOutputBias), store(input));
+    __syncthreads();
+    node_norm_backward<N>(gradient, vectors + kNodeNorm1Weight, output_gradient, warp, lane);
+    __syncthreads();
+    node_norm_sums<N>(gradient, partial + kSumNodeNorm1);
+    node_product<N, kOwnTiles, kSteps, true>(output_gradient, kChannels, weights + kOutputTransposed, kColumnTiles, warp, lane, zero,
+                                             [&](int row, int column, float first, float second) {
+        pair_at(message_gradient + row * kChannels + column) = pack_bf16(first, second);
+    });
+}
+
+// ---- Phase 3: v into shared memory; u_ih = We_v,h^T dmessage_ih, [N, H, D] in global memory. ----
+template <int N>
+__device__ __forceinline__ void lift_messages(unsigned char* shared, const bf16* nodes, const bf16* message_gradient, const bf16* weights,
+                                              const float* vectors, bf16* lifted) {
+    using S = Sizes<N>;
+    const int thread = thread_index(), warp = thread / 32, lane = thread % 32, r = lane / 4, q = lane % 4;
+    bf16 *values = (bf16*)(shared + S::kValues), *scores = (bf16*)(shared + S::kScores);
+    node_product<N, kOwnTiles, kSteps, true>(nodes, kChannels, weights + kNodeQkv + 2 * kChannels * kChannels, kColumnTiles, warp, lane,
+                                             bias_of(vectors + kQkvBias + 2 * kChannels), [&](int row, int column, float first, float second) {
+        pair_at(values + row * kRow + column) = pack_bf16(first, second);
+    });
+    for (int k = thread; k < kHeads * (S::kRows - S::kEdges); k += kThreads)  // no edges: no gradients
+        scores[k % kHeads * S::kRows + S::kEdges + k / kHeads] = as_bf16(0.0f);
+    constexpr int batch = 4;  // heads whose loads are under way at once
+#pragma unroll 1
+    for (int first_head = 0; first_head < kHeads; first_head += batch) {
+        unsigned b[batch][kOwnTiles][2], a[batch][S::kNodeTiles][4];
+#pragma unroll
+        for (int k = 0; k < batch; ++k) {
+            const int head = first_head + k;
+#pragma unroll
+            for (int t = 0; t < kOwnTiles; ++t) weight_fragment(b[k][t], weights + kEdgeValueTransposed, kSteps, warp * kOwnTiles + t, head, lane);
+#pragma unroll
+            for (int m = 0; m < S::kNodeTiles; ++m) {
+                const bf16* above = message_gradient + min(16 * m + r, N - 1) * kChannels + head * kHeadSize + 2 * q;
+                const bf16* below = message_gradient + min(16 * m + r + 8, N - 1) * kChannels + head * kHeadSize + 2 * q;
+                a[k][m][0] = pair_at(above), a[k][m][1] = pair_at(below), a[k][m][2] = pair_at(above + 8), a[k][m][3] = pair_at(below + 8);
+            }
+        }
+#pragma unroll
+        for (int k = 0; k < batch; ++k)
+#pragma unroll
+            for (int m = 0; m < S::kNodeTiles; ++m)
+#pragma unroll
+                for (int t = 0; t < kOwnTiles; ++t) {
+                    float sums[4] = {0, 0, 0, 0};
+                    mma_16x8x16(sums, a[k][m], b[k][t]);
+                    const int row = 16 * m + r;
+                    bf16* at = lifted + (row * kHeads + first_head + k) * kChannels + warp * kOwnColumns + 8 * t + 2 * q;
+                    if (row < N) pair_at(at) = pack_bf16(sums[0], sums[1]);
+                    if (row + 8 < N) pair_at(at + 8 * kHeads * kChannels) = pack_bf16(sums[2], sums[3]);
+                }
+    }
+}
+
+// ---- Phase 4: ds / sqrt(16) into shared memory, dv into qkv_gradient, and the edges' gradients but those through queries and keys. ----
+template <int N>
+__device__ __forceinline__ void scores_backward(unsigned char* shared, const bf16* attention, const bf16* message_gradient, const bf16* lifted,
+                                                const bf16* weights, bf16* edges_gradient, bf16* qkv_gradient) {
+    using S = Sizes<N>;
+    const int thread = thread_index(), warp = thread / 32, lane = thread % 32, r = lane / 4, q = lane % 4;
+    const bf16 *edges = (const bf16*)shared, *hidden = (const bf16*)(shared + S::kHidden), *values = (const bf16*)(shared + S::kValues);
+    bf16 *scores = (bf16*)(shared + S::kScores), *own_lifted = (bf16*)(shared + S::kStage) + warp * kHeads * kRow;
+    for (int i = warp; i < N; i += kWarps) {
+        __syncwarp();  // the previous row's lifted messages have been read
+        for (int k = lane; k < kHeads * kColumnTiles; k += 32)
+            *(uint4*)(own_lifted + k / kColumnTiles * kRow + k % kColumnTiles * 8) = *(const uint4*)(lifted + i * kHeads * kChannels + 8 * k);
+        __syncwarp();
+        // g [j, head]: row tiles of nodes j, two column tiles of heads (12 to 15 do not exist: their columns are ignored).
+        float g[S::kNodeTiles][2][4], a[S::kNodeTiles][2][4], total[2][2] = {{0, 0}, {0, 0}};
+#pragma unroll
+        for (int k = 0; k < 8 * S::kNodeTiles; ++k) {
+            const int m = k / 8, half = k / 4 % 2, node = 16 * m + r + k / 2 % 2 * 8, head = 8 * half + 2 * q + k % 2;
+            a[m][half][k % 4] = node < N && head < kHeads ? as_float(attention[(head * N + i) * N + node]) : 0.0f;
+        }
+#pragma unroll
+        for (int m = 0; m < S::kNodeTiles; ++m) {
+            clear(g[m]);
+            const int j = min(16 * m + lane % 16, N - 1);
+#pragma unroll
+            for (int step = 0; step < kSteps; ++step) {
+                unsigned rows[4], columns[4];
+                ldmatrix_x4(rows, edges + (i * N + j) * kRow + step * 16 + lane / 16 * 8);
+                ldmatrix_x4(columns, own_lifted + min(lane / 16 * 8 + lane % 8, kHeads - 1) * kRow + step * 16 + lane / 8 % 2 * 8);
+                const unsigned low[2] = {columns[0], columns[1]}, high[2] = {columns[2], columns[3]};
+                mma_16x8x16(g[m][0], rows, low);
+                mma_16x8x16(g[m][1], rows, high);
+                // v_j . dmessage_i: this step's 16 channels are head `step`, so only its column is not zero.
+                ldmatrix_x4(rows, values + j * kRow + step * 16 + lane / 16 * 8);
+                const bf16* message = message_gradient + i * kChannels + step * kHeadSize + 2 * q;
+                const bool mine = r == step % 8;
+                const unsigned one[2] = {mine ? pair_at(message) : 0u, mine ? pair_at(message + 8) : 0u};
+                mma_16x8x16(g[m][step / 8], rows, one);
+            }
+#pragma unroll
+            for (int half = 0; half < 2; ++half)
+#pragma unroll
+                for (int k = 0; k < 4; ++k) total[half][k % 2] += a[m][half][k] * g[m][half][k];
+        }
+#pragma unroll
+        for (int k = 0; k < 4; ++k) total[k / 2][k % 2] = column_sum(total[k / 2][k % 2]);
+#pragma unroll
+        for (int m = 0; m < S::kNodeTiles; ++m) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half)
+#pragma unroll
+                for (int k = 0; k < 4; ++k) {
+                    const int node = 16 * m + r + k / 2 * 8, head = 8 * half + 2 * q + k % 2;
+                    if (node < N && head < kHeads)
+                        scores[head * S::kRows + i * N + node] = as_bf16(0.25f * a[m][half][k] * (g[m][half][k] - total[half][k % 2]));
+                }
+            const int j = min(16 * m + lane % 16, N - 1), half = lane / 16;
+            unsigned own[4], reverse[4];
+            const unsigned by_head[4] = {pack_bf16(a[m][0][0], a[m][0][1]), pack_bf16(a[m][0][2], a[m][0][3]),
+                                         pack_bf16(a[m][1][0], a[m][1][1]), pack_bf16(a[m][1][2], a[m][1][3])};
+            ldmatrix_x4(own, hidden + hidden_at(i * N + j, half));
+            ldmatrix_x4(reverse, hidden + hidden_at(j * N + i, half));
+            bf16* rows[2] = {edges_gradient + (i * N + min(16 * m + r, N - 1)) * kChannels + 2 * q,
+                             edges_gradient + (i * N + min(16 * m + r + 8, N - 1)) * kChannels + 2 * q};
+            unsigned before[kColumnTiles][2];  // all under way at once
+#pragma unroll
+            for (int t = 0; t < kColumnTiles; ++t) before[t][0] = pair_at(rows[0] + 8 * t), before[t][1] = pair_at(rows[1] + 8 * t);
+            constexpr int batch = 8;  // column tiles between whose loads there is no store
+#pragma unroll
+            for (int first = 0; first < kColumnTiles; first += batch) {
+                unsigned b[batch][3][2];
+                float sums[batch][4];
+#pragma unroll
+                for (int t = 0; t < batch; ++t) {
+                    weight_fragment(b[t][0], weights + kOwnReverseTransposed, 2, first + t, 0, lane);
+                    weight_fragment(b[t][1], weights + kOwnReverseTransposed, 2, first + t, 1, lane);
+                }
+#pragma unroll
+                for (int t = 0; t < batch; t += 2) {
+                    unsigned both[4];
+                    ldmatrix_x4_transpose(both, own_lifted + min(lane % 16, kHeads - 1) * kRow + 8 * (first + t) + lane / 16 * 8);
+                    b[t][2][0] = both[0], b[t][2][1] = both[1], b[t + 1][2][0] = both[2], b[t + 1][2][1] = both[3];
+                }
+#pragma unroll
+                for (int t = 0; t < batch; ++t)
+#pragma unroll
+                    for (int k = 0; k < 4; ++k) sums[t][k] = k % 2 ? high_half(before[first + t][k / 2]) : low_half(before[first + t][k / 2]);
+#pragma unroll
+                for (int t = 0; t < batch; ++t) mma_16x8x16(sums[t], own, b[t][0]);
+#pragma unroll
+                for (int t = 0; t < batch; ++t) mma_16x8x16(sums[t], reverse, b[t][1]);
+#pragma unroll
+                for (int t = 0; t < batch; ++t) mma_16x8x16(sums[t], by_head, b[t][2]);
+#pragma unroll
+                for (int t = 0; t < batch; ++t) {
+                    if (16 * m + r < N) pair_at(rows[0] + 8 * (first + t)) = pack_bf16(sums[t][0], sums[t][1]);
+                    if (16 * m + r + 8 < N) pair_at(rows[1] + 8 * (first + t)) = pack_bf16(sums[t][2], sums[t][3]);
+                }
+            }
+        }
+    }
+    // dv_j = sum_i a_ij dmessage_i: a's transpose times dmessage, head by head.
+    auto weight_pair = [&](int head, int i, int j) {
+        auto one = [&](int row) { return row < N ? (unsigned)attention[(head * N + row) * N + min(j, N - 1)].bits : 0u; };
+        return one(i) | one(i + 1) << 16;
+    };
+    auto message_pair = [&](int i, int column) {
+        auto one = [&](int row) { return (unsigned)message_gradient[min(row, N - 1) * kChannels + column].bits; };
+        return one(i) | one(i + 1) << 16;
+    };
+    for (int head = warp; head < kHeads; head += kWarps) {
+        unsigned b[S::kNodeTiles][2][2];
+#pragma unroll
+        for (int k = 0; k < S::kNodeTiles; ++k)
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const int column = head * kHeadSize + 8 * half + r;
+                b[k][half][0] = message_pair(16 * k + 2 * q, column), b[k][half][1] = message_pair(16 * k + 2 * q + 8, column);
+            }
+#pragma unroll
+        for (int m = 0; m < S::kNodeTiles; ++m) {
+            float sums[2][4];
+            clear(sums);
+#pragma unroll
+            for (int k = 0; k < S::kNodeTiles; ++k) {
+                const int j = 16 * m + r, i = 16 * k + 2 * q;
+                const unsigned rows[4] = {weight_pair(head, i, j), weight_pair(head, i, j + 8), weight_pair(head, i + 8, j), weight_pair(head, i + 8, j + 8)};
+                mma_16x8x16(sums[0], rows, b[k][0]);
+                mma_16x8x16(sums[1], rows, b[k][1]);
+            }
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                bf16* at = qkv_gradient + (16 * m + r) * 3 * kChannels + 2 * kChannels + head * kHeadSize + 8 * half + 2 * q;
+                if (16 * m + r < N) pair_at(at) = pack_bf16(sums[half][0], sums[half][1]);
+                if (16 * m + r + 8 < N) pair_at(at + 8 * 3 * kChannels) = pack_bf16(sums[half][2], sums[half][3]);
+            }
+        }
+    }
+}
+
+// ---- Phase 5: gradients of one head's queries and keys of the edges, in the tiles first_tile, first_tile + tile_step, ...; and the sums over them of
+// every node: dq, dk. Packed rows of a head's weights are in the order that gives a lane channels 4 q ... 4 q + 3: 2 q, 2 q + 1 of its first
+// column tile hold channels 4 q, 4 q + 1, those of the second 4 q + 2, 4 q + 3. ----
+template <int N>
+struct NodeSums {
+    float query[Sizes<N>::kNodeTiles][2][4], key[Sizes<N>::kNodeTiles][2][4];
+};
+
+template <int N>
+__device__ __forceinline__ void queries_keys_backward(unsigned char* shared, int head, int first_tile, int tile_step, const bf16* weights,
+                                                      bf16* query_key_gradient, NodeSums<N>& nodes) {
+    using S = Sizes<N>;
+    const int lane = thread_index() % 32, r = lane / 4, q = lane % 4;
+    const bf16* edges = (const bf16*)shared;
+    const bf16* query_key = (const bf16*)(shared + S::kStage) + head * kHeadSize + 4 * q;
+    const bf16* scores = (const bf16*)(shared + S::kScores) + head * S::kRows + r;
+    unsigned fragments[4][kSteps][2];  // two column tiles of the queries, two of the keys
+#pragma unroll
+    for (int t = 0; t < 4; ++t)
+#pragma unroll
+        for (int step = 0; step < kSteps; ++step)
+            weight_fragment(fragments[t][step], weights + kEdgeQueryKey, kSteps, t / 2 * kColumnTiles + 2 * head + t % 2, step, lane);
+#pragma unroll
+    for (int m = 0; m < S::kNodeTiles; ++m) clear(nodes.query[m]), clear(nodes.key[m]);
+
+#pragma unroll 1
+    for (int tile = first_tile; tile < S::kTiles; tile += tile_step) {
+        float sums[4][4];  // q_i + qe_ij, then k_j + ke_ij
+#pragma unroll
+        for (int below = 0; below < 2; ++below) {
+            const int edge = min(tile * 16 + r + 8 * below, S::kEdges - 1);
+#pragma unroll
+            for (int part = 0; part < 2; ++part) {
+                const uint2 pairs = *(const uint2*)(query_key + (part ? edge % N : edge / N) * S::kQueryKeyPitch + part * kChannels);
+                sums[2 * part][2 * below] = low_half(pairs.x), sums[2 * part][2 * below + 1] = high_half(pairs.x);
+                sums[2 * part + 1][2 * below] = low_half(pairs.y), sums[2 * part + 1][2 * below + 1] = high_half(pairs.y);
+            }
+        }
+#pragma unroll
+        for (int step = 0; step < kSteps; ++step) {
+            unsigned a[4];
+            row_fragment(a, edges + tile * 16 * kRow + step * 16, kRow, lane);
+#pragma unroll
+            for (int t = 0; t < 4; ++t) mma_16x8x16(sums[t], a, fragments[t][step]);
+        }
+        unsigned query[2][2], key[2][2];  // their gradients by column tile and row; then turned: B fragments whose k are the edges
+#pragma unroll
+        for (int below = 0; below < 2; ++below) {
+            const float ds = as_float(scores[tile * 16 + 8 * below]);
+#pragma unroll
+            for (int t = 0; t < 2; ++t) {
+                query[t][below] = pack_bf16(ds * sums[2 + t][2 * below], ds * sums[2 + t][2 * below + 1]);
+                key[t][below] = pack_bf16(ds * sums[t][2 * below], ds * sums[t][2 * below + 1]);
+            }
+            const int edge = tile * 16 + r + 8 * below;
+            if (edge < S::kEdges) {
+                bf16* at = query_key_gradient + edge * 2 * kChannels + head * kHeadSize + 4 * q;
+                *(uint2*)at = make_uint2(query[0][below], query[1][below]);
+                *(uint2*)(at + kChannels) = make_uint2(key[0][below], key[1][below]);
+            }
+        }
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            query[k / 2][k % 2] = movmatrix_transpose(query[k / 2][k % 2]);
+            key[k / 2][k % 2] = movmatrix_transpose(key[k / 2][k % 2]);
+        }
+        // One-hot rows: node m takes the edges it starts (queries) or ends (keys).
+        const int first_edge = tile * 16 + 2 * q;
+#pragma unroll
+        for (int m = 0; m < S::kNodeTiles; ++m) {
+            unsigned starts[4], ends[4];
+#pragma unroll
+            for (int k = 0; k < 4; ++k) {
+                const int node = 16 * m + r + k % 2 * 8, e0 = first_edge + k / 2 * 8, e1 = e0 + 1;
+                starts[k] = (e0 / N == node ? 0x3F80u : 0u) | (e1 / N == node ? 0x3F800000u : 0u);
+                ends[k] = (e0 % N == node ? 0x3F80u : 0u) | (e1 % N == node ? 0x3F800000u : 0u);
+            }
+            const bool touched = tile * 16 / N < 16 * m + 16 && (tile * 16 + 15) / N >= 16 * m;
+#pragma unroll
+            for (int t = 0; t < 2; ++t) {
+                if (touched) mma_16x8x16(nodes.query[m][t], starts, query[t]);
+                mma_16x8x16(nodes.key[m][t], ends, key[t]);
+            }
+        }
+    }
+}
+
+// Calls use(node, channel of the head, the lane's value) for every sum of the lane.
+template <int N, class Use>
+__device__ __forceinline__ void for_node_sums(NodeSums<N>& nodes, int lane, Use use) {
+#pragma unroll
+    for (int m = 0; m < Sizes<N>::kNodeTiles; ++m)
+#pragma unroll
+        for (int t = 0; t < 2; ++t)
+#pragma unroll
+            for (int below = 0; below < 2; ++below) {
+                const int node = 16 * m + lane / 4 + 8 * below, channel = 4 * (lane % 4) + 2 * t;
+                if (node < N) {
+                    use(node, channel, nodes.query[m][t][2 * below], nodes.query[m][t][2 * below + 1]);
+                    use(node, kChannels + channel, nodes.key[m][t][2 * below], nodes.key[m][t][2 * below + 1]);
+                }
+            }
+}
+
+// All heads: warp w takes head w, then every other tile of head 8 + w / 2.
+template <int N>
+__device__ __forceinline__ void all_queries_keys_backward(unsigned char* shared, const bf16* weights, bf16* query_key_gradient, bf16* qkv_gradient) {
+    using S = Sizes<N>;
+    static_assert(kHeads == kWarps + kWarps / 2, "heads by warps");
+    const int thread = thread_index(), warp = thread / 32, lane = thread % 32;
+    NodeSums<N> nodes;
+    auto store = [&](int head) {
+        for_node_sums(nodes, lane, [&](int node, int channel, float first, float second) {
+            pair_at(qkv_gradient + node * 3 * kChannels + head * kHeadSize + channel) = pack_bf16(first, second);
+        });
+    };
+    queries_keys_backward<N>(shared, warp, 0, 1, weights, query_key_gradient, nodes);
+    store(warp);
+    const int head = kWarps + warp / 2;
+    queries_keys_backward<N>(shared, head, warp % 2, 2, weights, query_key_gradient, nodes);
+    float* halves = (float*)(shared + S::kHalves) + warp / 2 * N * 32;  // [N][queries 16, keys 16] of the odd warp
+    auto half_at = [&](int node, int channel) { return (float2*)(halves + node * 32 + (channel >= kChannels ? 16 + channel - kChannels : channel)); };
+    if (warp % 2)
+        for_node_sums(nodes, lane, [&](int node, int channel, float first, float second) { *half_at(node, channel) = make_float2(first, second); });
+    __syncthreads();
+    if (warp % 2 == 0) {
+        for_node_sums(nodes, lane, [&](int node, int channel, float& first, float& second) {
+            const float2 other = *half_at(node, channel);
+            first += other.x, second += other.y;
+        });
+        store(head);
+    }
+}
+
+// ---- Phase 6: edges_gradient += dqk We_qk. The weights are in shared memory, their rows in the order of phase 5 (a lane gets 4 neighbouring channels of
+// two column tiles); a warp takes kRowTiles x 16 edges and a part of the channels at a time. ----
+template <int N>
+__device__ __forceinline__ void queries_keys_to_edges(const unsigned char* shared, const bf16* query_key_gradient, bf16* edges_gradient) {
+    using S = Sizes<N>;
+    constexpr bool large = S::kTiles % 4 == 0;  // fewer reads of weights; else fewer idle warps
+    constexpr int row_tiles = large ? 4 : 2, parts = large ? 4 : 3, tiles = kColumnTiles / parts, blocks = kSteps;
+    const int thread = thread_index(), warp = thread / 32, lane = thread % 32, r = lane / 4, q = lane % 4;
+    const bf16* weights = (const bf16*)shared;
+#pragma unroll 1
+    for (int unit = warp; unit < (S::kTiles + row_tiles - 1) / row_tiles * parts; unit += kWarps) {
+        const int first_row = unit / parts * row_tiles * 16 + r, first_tile = unit % parts * tiles;
+        const bf16* row_pointer = query_key_gradient + 8 * q;
+        auto load = [&](uint4 (&x)[2 * row_tiles], int block) {  // rows r, r + 8 of every row tile
+#pragma unroll
+            for (int k = 0; k < 2 * row_tiles; ++k) x[k] = *(const uint4*)(row_pointer + min(first_row + 8 * k, S::kEdges - 1) * 2 * kChannels + 32 * block);
+        };
+        auto gradient_at = [&](int k, int t) {
+            return (uint2*)(edges_gradient + min(first_row + 8 * k, S::kEdges - 1) * kChannels + (first_tile + t) * 8 + 4 * q);
+        };
+        uint4 next[2 * row_tiles];
+        load(next, 0);
+        float sums[row_tiles][tiles][4];
+#pragma unroll
+        for (int k = 0; k < 2 * row_tiles; ++k)
+#pragma unroll
+            for (int t = 0; t < tiles; t += 2) {
+                const uint2 pairs = *gradient_at(k, t);
+                sums[k / 2][t][k % 2 * 2] = low_half(pairs.x), sums[k / 2][t][k % 2 * 2 + 1] = high_half(pairs.x);
+                sums[k / 2][t + 1][k % 2 * 2] = low_half(pairs.y), sums[k / 2][t + 1][k % 2 * 2 + 1] = high_half(pairs.y);
+            }
+#pragma unroll 2
+        for (int block = 0; block < blocks; ++block) {
+            unsigned a[row_tiles][2][4];
+#pragma unroll
+            for (int k = 0; k < row_tiles; ++k) {
+                const uint4 above = next[2 * k], below = next[2 * k + 1];
+                a[k][0][0] = above.x, a[k][0][1] = below.x, a[k][0][2] = above.y, a[k][0][3] = below.y;
+                a[k][1][0] = above.z, a[k][1][1] = below.z, a[k][1][2] = above.w, a[k][1][3] = below.w;
+            }
+            if (block + 1 < blocks) load(next, block + 1);
+#pragma unroll
+            for (int t = 0; t < tiles; ++t)
+#pragma unroll
+                for (int step = 0; step < 2; ++step) {
+                    unsigned b[2];
+                    weight_fragment(b, weights, 2 * kSteps, first_tile + t, 2 * block + step, lane);
+#pragma unroll
+                    for (int k = 0; k < row_tiles; ++k) mma_16x8x16(sums[k][t], a[k][step], b);
+                }
+        }
+#pragma unroll
+        for (int k = 0; k < 2 * row_tiles; ++k)
+            if (first_row + 8 * k < S::kEdges)
+#pragma unroll
+                for (int t = 0; t < tiles; t += 2) {
+                    const float *first = sums[k / 2][t] + k % 2 * 2, *second = sums[k / 2][t + 1] + k % 2 * 2;
+                    *gradient_at(k, t) = make_uint2(pack_bf16(first[0], first[1]), pack_bf16(second[0], second[1]));
+                }
+    }
+}
+
+#ifndef BACKWARD_LAST_PHASE
+#define BACKWARD_LAST_PHASE 6  // less only to see where the time goes
+#endif
+
+template <int N>
+__device__ __forceinline__ void run(const Arguments& all) {
+    using S = Sizes<N>;
+    constexpr int D = kChannels;
+    constexpr long long node_size = N * D, edge_size = S::kEdges * D, hidden_size = N * 32;
+    unsigned char* shared = dynamic_shared_memory();
+    int g, seed;  // the graph and its seed
+
+    read_place(g, seed);
+    edge_update_backward<N>(shared, all.edges + g * edge_size, all.new_nodes + g * node_size, all.new_edges_gradient + g * edge_size,
+                            all.weights + (long long)seed * kPacked, all.vectors + (long long)seed * kVectors, all.edges_gradient + g * edge_size,
+                            all.partial + (long long)g * kPartial);
+    if (BACKWARD_LAST_PHASE < 2) return;
+    __syncthreads();
+
+    read_place(g, seed);
+    reverse_edges_backward<N>(shared, all.send_receive_gradient + g * hidden_size, all.partial + (long long)g * kPartial);
+    __syncthreads();
+    nodes_backward<N>(shared, all.nodes + g * node_size, all.middle_nodes + g * node_size, all.message + g * node_size, all.new_nodes_gradient + g * node_size,
+                      all.weights + (long long)seed * kPacked, all.vectors + (long long)seed * kVectors, all.node_hidden + g * hidden_size,
+                      all.node_out_gradient + g * node_size, all.node_in_gradient + g * hidden_size, all.output_gradient + g * node_size,
+                      all.message_gradient + g * node_size, all.partial + (long long)g * kPartial);
+    if (BACKWARD_LAST_PHASE < 3) return;
+    __syncthreads();
+
+    read_place(g, seed);
+    const bf16* weights = all.weights + (long long)seed * kPacked;
+    const float* vectors = all.vectors + (long long)seed * kVectors;
+    lift_messages<N>(shared, all.nodes + g * node_size, all.message_gradient + g * node_size, weights, vectors, all.lifted + kHeads * g * node_size);
+    if (BACKWARD_LAST_PHASE < 4) return;
+    __syncthreads();
+    scores_backward<N>(shared, all.attention + (long long)g * kHeads * S::kEdges, all.message_gradient + g * node_size, all.lifted + kHeads * g * node_size,
+                       weights, all.edges_gradient + g * edge_size, all.qkv_gradient + 3 * g * node_size);
+    if (BACKWARD_LAST_PHASE < 5) return;
+    __syncthreads();
+    const int thread = thread_index(), warp = thread / 32, lane = thread % 32;
+    bf16* query_key = (bf16*)(shared + S::kStage);
+    node_product<N, kOwnTiles, kSteps, true>(all.nodes + g * node_size, D, weights + kNodeQkv, 2 * kColumnTiles, warp, lane, bias_of(vectors + kQkvBias),
+                                             [&](int row, int column, float first, float second) {
+        pair_at(query_key + row * S::kQueryKeyPitch + column) = pack_bf16(first, second);
+    });
+    __syncthreads();
+
+    read_place(g, seed);
+    weights = all.weights + (long long)seed * kPacked;
+    bf16 *qkv_gradient = all.qkv_gradient + 3 * g * node_size, *query_key_gradient = all.query_key_gradient + 2 * g * edge_size;
+    all_queries_keys_backward<N>(shared, weights, query_key_gradient, qkv_gradient);
+    if (BACKWARD_LAST_PHASE < 6) return;
+    __syncthreads();
+    for (int k = thread; k < S::kQueryKeyWeights / 16; k += kThreads) cp_async_16(shared + 16 * k, weights + kEdgeQueryKeyTransposed + 8 * k);
+    cp_async_commit();
+    node_product<N, kOwnTiles, 3 * kSteps, true>(qkv_gradient, 3 * D, weights + kNodeQkvTransposed, kColumnTiles, warp, lane,
+                                                 residual_of(all.output_gradient + g * node_size), [&](int row, int column, float first, float second) {
+        pair_at(all.nodes_gradient + g * node_size + row * D + column) = pack_bf16(first, second);
+    });
+    for (int column = thread; column < 3 * D; column += kThreads) {
+        float sum = 0;
+        for (int row = 0; row < N; ++row) sum += as_float(qkv_gradient[row * 3 * D + column]);
+        all.partial[(long long)g * kPartial + kSumQkvBias + column] = sum;
+    }
+    cp_async_wait<0>();
+    __syncthreads();
+    queries_keys_to_edges<N>(shared, query_key_gradient, all.edges_gradient + g * edge_size);
+}
+
+}  // namespace backward
+
+#ifdef NODES
+extern "C" __global__ void __launch_bounds__(backward::kThreads, 1) layer_backward(const backward::Arguments arguments) { backward::run<NODES>(arguments); }
+#endif

@@ -1,0 +1,37 @@
+"""Which layers and graphs the whole-layer kernels are for."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .launching import SHARED_BYTES, has_emulator
+from .parameters import CHANNELS, EDGE_HIDDEN, HEAD_SIZE, HEADS, MESSAGE_HIDDEN, NODE_HIDDEN
+
+MOST_NODES = 20
+"""A graph's edges, 400 vectors of 192 numbers, fill the shared memory of a multiprocessor."""
+
+SIZES = {
+    "node_size": CHANNELS,
+    "edge_size": CHANNELS,
+    "num_heads": HEADS,
+    "head_size": HEAD_SIZE,
+    "node_hidden_size": NODE_HIDDEN,
+    "edge_hidden_sizes": (MESSAGE_HIDDEN, EDGE_HIDDEN),
+    "update_edges": True,
+    "dropout": 0.0,
+    "global_size": 0,
+}
+
+
+def is_one_kernel(layer: Any, nodes: Tensor, edges: Tensor) -> bool:
+    """Whether a `RelationalTransformerLayer` can be one kernel on these tensors, without masks."""
+    if nodes.dtype != torch.bfloat16 or edges.dtype != torch.bfloat16 or nodes.shape[-2] > MOST_NODES:
+        return False
+    if any(getattr(layer, name) != size for name, size in SIZES.items()):
+        return False
+    if torch.is_autocast_enabled(edges.device.type):
+        return False
+    if not edges.is_cuda:
+        return has_emulator()
+    return torch.cuda.get_device_properties(edges.device).shared_memory_per_block_optin >= SHARED_BYTES

@@ -1,0 +1,66 @@
+"""The kernels compiled on first use by NVRTC, which comes with torch, and their launch."""
+
+import ctypes
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+THREADS = 256
+SHARED_BYTES = 227 * 1024
+"""All that a block of compute capability 9.0 may have: one block fills a multiprocessor anyway."""
+
+Launch = Callable[[str, int, tuple[int, int], Sequence[Any]], None]
+"""Runs a kernel by its name, for graphs of so many nodes, on a grid (graphs, seeds), with ctypes arguments."""
+
+_on_cpu: Launch | None = None
+
+
+def set_emulator(launch: Launch | None) -> None:
+    """What runs the kernels on tensors of the CPU. Only the tests have such a thing."""
+    global _on_cpu
+    _on_cpu = launch
+
+
+def has_emulator() -> bool:
+    return _on_cpu is not None
+
+
+def launch(kernel: str, nodes: int, grid: tuple[int, int], arguments: Sequence[Any], device: torch.device) -> None:
+    """Run `kernel` on the current stream of the device."""
+    if device.type == "cpu":
+        assert _on_cpu is not None
+        _on_cpu(kernel, nodes, grid, arguments)
+        return
+    from torch.cuda import _utils as cuda
+
+    addresses = (ctypes.c_void_p * len(arguments))(
+        *(ctypes.cast(ctypes.byref(argument), ctypes.c_void_p) for argument in arguments)
+    )
+    with torch.cuda.device(device):
+        function = _compiled(kernel, nodes, torch.cuda.current_device()).func
+        stream = torch.cuda.current_stream()._as_parameter_
+        cuda._check_cuda(
+            cuda._get_gpu_runtime_library().cuLaunchKernel(
+                function, *grid, 1, THREADS, 1, 1, SHARED_BYTES, stream, addresses, None
+            )
+        )
+
+
+@cache
+def _compiled(kernel: str, nodes: int, device: int) -> Any:
+    compiled = torch.cuda._compile_kernel(source_of(kernel, nodes), kernel, nvcc_options=["--std=c++17"])
+    compiled.set_shared_memory_config(SHARED_BYTES)
+    return compiled
+
+
+def source_of(kernel: str, nodes: int) -> str:
+    """The whole source of a kernel, for graphs of so many nodes."""
+    folder = Path(__file__).parent
+    files = ("tile.cuh", f"{kernel.removeprefix('layer_')}.cuh")
+    text = "\n".join((folder / name).read_text() for name in files)
+    text = re.sub(r'^#pragma once\n|^#include "tile\.cuh"\n', "", text, flags=re.MULTILINE)
+    return f"#define NODES {nodes}\n{text}"

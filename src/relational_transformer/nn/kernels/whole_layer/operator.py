@@ -1,0 +1,189 @@
+"""The whole layer as one operator of PyTorch, with its gradient and its vmap rule."""
+
+import ctypes
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from relational_transformer.nn.kernels.seeds import differentiable, differentiable_once
+
+from .launching import launch
+from .parameters import (
+    CHANNELS,
+    HEAD_SIZE,
+    HEADS,
+    NAMES,
+    NODE_HIDDEN,
+    NUM_SUMS,
+    SUMS,
+    layer_weights,
+    pack_matrices,
+    pack_vectors,
+)
+
+
+def whole_layer(nodes: Tensor, edges: Tensor, parameters: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """New nodes [..., N, D] and edges [..., N, N, D]; parameters by their names in a `RelationalTransformerLayer`."""
+    batch = edges.shape[:-3]
+    nodes = nodes.expand(*batch, *nodes.shape[-2:])
+    ordered = [parameters[name].to(edges.dtype).unsqueeze(0) for name in NAMES]
+    new_nodes, new_edges, *_ = layer(
+        nodes.reshape(1, -1, *nodes.shape[-2:]), edges.reshape(1, -1, *edges.shape[-3:]), *ordered
+    )
+    return new_nodes.reshape(nodes.shape), new_edges.reshape(edges.shape)
+
+
+def _schema(inputs: list[str], outputs: int) -> str:
+    return f"({', '.join(f'Tensor {name}' for name in inputs)}) -> ({', '.join(['Tensor'] * outputs)})"
+
+
+_PARAMETERS = [name.replace(".", "_") for name in NAMES]
+_SAVED = ["new_nodes", "attention", "middle_nodes", "messages", "context"]
+
+
+@torch.library.custom_op(
+    "relational_transformer::layer", mutates_args=(), schema=_schema(["nodes", "edges", *_PARAMETERS], 6)
+)
+def layer_operator(nodes: Tensor, edges: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
+    """Nodes [S, G, N, D], edges [S, G, N, N, D], parameters [S, *shape] -> new nodes and edges, and what the backward
+    pass needs: attention [S, G, H, N, N], nodes after the first norm, messages, mean edges [S, G, N, H, D]."""
+    nodes, edges = nodes.contiguous(), edges.contiguous()
+    seeds, graphs, count, _ = nodes.shape
+    outputs = _outputs(nodes, edges)
+    weights, alive = layer_weights(dict(zip(NAMES, parameters, strict=True)))
+    new_nodes, new_edges, attention, middle_nodes, messages, context = (_address(tensor) for tensor in outputs)
+    arguments = [weights, _address(nodes), _address(edges), new_nodes, new_edges]
+    arguments += [attention, middle_nodes, messages, context, ctypes.c_void_p(None)]
+    launch("layer_forward", count, (graphs, seeds), arguments, edges.device)
+    del alive
+    return outputs
+
+
+@layer_operator.register_fake
+def _outputs(nodes: Tensor, edges: Tensor, *_: Any) -> tuple[Tensor, ...]:
+    seeds, graphs, count, size = nodes.shape
+    attention = nodes.new_empty(seeds, graphs, HEADS, count, count)
+    context = nodes.new_empty(seeds, graphs, count, HEADS, size)
+    like_nodes = [nodes.new_empty(nodes.shape) for _ in range(3)]
+    return like_nodes[0], edges.new_empty(edges.shape), attention, like_nodes[1], like_nodes[2], context
+
+
+class Arguments(ctypes.Structure):
+    """`backward::Arguments` of backward.cuh."""
+
+    _fields_ = [
+        (name, ctypes.c_void_p)
+        for name in (
+            *("nodes", "edges", "new_nodes", "middle_nodes", "message", "attention"),
+            *("new_nodes_gradient", "new_edges_gradient", "weights", "vectors"),
+            *("nodes_gradient", "edges_gradient", "qkv_gradient", "query_key_gradient"),
+            *("message_gradient", "output_gradient", "node_out_gradient"),
+            *("node_in_gradient", "node_hidden", "send_receive_gradient", "lifted", "sums"),
+        )
+    ]
+
+
+@torch.library.custom_op(
+    "relational_transformer::layer_backward",
+    mutates_args=(),
+    schema=_schema(["new_nodes_gradient", "new_edges_gradient", "nodes", "edges", *_SAVED, *_PARAMETERS], 9),
+)
+def layer_backward_operator(
+    new_nodes_gradient: Tensor,
+    new_edges_gradient: Tensor,
+    nodes: Tensor,
+    edges: Tensor,
+    new_nodes: Tensor,
+    attention: Tensor,
+    middle_nodes: Tensor,
+    messages: Tensor,
+    context: Tensor,
+    *parameters: Tensor,
+) -> tuple[Tensor, ...]:
+    """Gradients of nodes and edges, of the weights that read them, [S, out, in], and of all others, [S, sums]."""
+    inputs = [nodes, edges, new_nodes, middle_nodes, messages, attention, new_nodes_gradient, new_edges_gradient]
+    inputs = [tensor.contiguous() for tensor in inputs]
+    nodes, edges, new_nodes, middle_nodes, messages, *_ = inputs
+    named = dict(zip(NAMES, parameters, strict=True))
+    inputs += [pack_matrices(named).contiguous(), pack_vectors(named)]
+    seeds, graphs, count, size = nodes.shape
+
+    def rows(width: int) -> Tensor:
+        return nodes.new_empty(seeds, graphs, count, width)
+
+    nodes_gradient, edges_gradient = torch.empty_like(nodes), torch.empty_like(edges)
+    query_key = edges.new_empty(seeds, graphs, count * count, 2 * CHANNELS)
+    qkv, message, output, node_out = rows(3 * CHANNELS), rows(CHANNELS), rows(CHANNELS), rows(CHANNELS)
+    node_in, hidden, ends = rows(NODE_HIDDEN), rows(NODE_HIDDEN), rows(NODE_HIDDEN)
+    lifted = rows(HEADS * CHANNELS)
+    sums = nodes.new_empty(seeds, graphs, NUM_SUMS, dtype=torch.float32)
+    made = [nodes_gradient, edges_gradient, qkv, query_key, message, output, node_out, node_in, hidden, ends, lifted]
+    arguments = Arguments(*(tensor.data_ptr() for tensor in (*inputs, *made, sums)))
+    launch("layer_backward", count, (graphs, seeds), [arguments], edges.device)
+
+    def product(gradient: Tensor, read: Tensor, out: Tensor | None = None) -> Tensor:
+        """Σ gradient^T · read over all graphs of a seed, [S, out, in]."""
+        left, right = gradient.flatten(1, -2), read.flatten(1, -2)
+        if out is None:
+            return torch.bmm(left.transpose(1, 2), right)
+        return torch.bmm(left.transpose(1, 2), right, out=out)
+
+    edge_qkv = edges.new_empty(seeds, 3 * CHANNELS, size)
+    product(query_key, edges.flatten(2, 3), out=edge_qkv[:, : 2 * CHANNELS])
+    by_head = message.unflatten(-1, (HEADS, HEAD_SIZE))
+    edge_qkv[:, 2 * CHANNELS :] = torch.einsum("sgnhc,sgnhd->shcd", by_head, context).flatten(1, 2)
+    return (
+        nodes_gradient,
+        edges_gradient,
+        product(qkv, nodes),
+        edge_qkv,
+        product(output, messages),
+        product(node_in, middle_nodes),
+        product(node_out, hidden),
+        product(ends, new_nodes),
+        sums.sum(1).to(nodes.dtype),
+    )
+
+
+@layer_backward_operator.register_fake
+def _gradients(new_nodes_gradient: Tensor, new_edges_gradient: Tensor, nodes: Tensor, edges: Tensor, *_: Any) -> Any:
+    seeds, size = nodes.shape[0], nodes.shape[-1]
+    shapes = [(3 * CHANNELS, size), (3 * CHANNELS, size), (size, size), (NODE_HIDDEN, size), (size, NODE_HIDDEN)]
+    weights = [nodes.new_empty(seeds, *shape) for shape in (*shapes, (NODE_HIDDEN, size), (NUM_SUMS,))]
+    return nodes.new_empty(nodes.shape), edges.new_empty(edges.shape), *weights
+
+
+def _address(tensor: Tensor) -> ctypes.c_void_p:
+    return ctypes.c_void_p(tensor.data_ptr())
+
+
+def _save(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
+    nodes, edges, *parameters = inputs
+    new_nodes, _, *saved = output
+    ctx.save_for_backward(nodes, edges, new_nodes, *saved, *parameters)
+
+
+def _differentiate(ctx: Any, nodes_gradient: Tensor, edges_gradient: Tensor, *_: Any) -> tuple[Tensor, ...]:
+    found = layer_backward(nodes_gradient, edges_gradient, *ctx.saved_tensors)
+    nodes, edges, node_qkv, edge_qkv, output, node_in, node_out, ends, sums = found
+    pieces = sums.split([torch.Size(shape).numel() for shape in SUMS.values()], dim=1)
+    named = {name: piece.unflatten(1, shape) for (name, shape), piece in zip(SUMS.items(), pieces, strict=True)}
+    sender, receiver = ends.chunk(2, dim=1)
+    named |= {
+        "attention.node_qkv.weight": node_qkv,
+        "attention.edge_qkv.weight": edge_qkv,
+        "attention.edge_qkv.bias": named["attention.node_qkv.bias"],
+        "node_output.weight": output,
+        "node_feed_forward_in.weight": node_in,
+        "node_feed_forward_out.weight": node_out,
+        "edge_update.message_in.weight": torch.cat([named["own"], named["reverse"], sender, receiver], dim=2),
+    }
+    for name in ("edge_update.message_out.weight", "edge_update.feed_forward_out.weight"):
+        named[name] = named[name].transpose(1, 2)
+    return nodes, edges, *(named[name] for name in NAMES)
+
+
+layer = differentiable(layer_operator, _save, _differentiate)
+layer_backward = differentiable_once(layer_backward_operator)

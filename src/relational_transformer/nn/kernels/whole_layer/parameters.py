@@ -1,0 +1,209 @@
+"""The parameters of a layer in the kernels' order, and the layouts the kernels read them in."""
+
+import ctypes
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+CHANNELS, HEADS, HEAD_SIZE, NODE_HIDDEN, MESSAGE_HIDDEN, EDGE_HIDDEN = 192, 12, 16, 32, 16, 8
+"""Sizes of the paper's model, which the kernels are written for."""
+
+NAMES: tuple[str, ...] = (
+    "attention.node_qkv.weight",
+    "attention.node_qkv.bias",
+    "attention.edge_qkv.weight",
+    "attention.edge_qkv.bias",
+    "node_output.weight",
+    "node_output.bias",
+    "node_norm.weight",
+    "node_norm.bias",
+    "node_feed_forward_in.weight",
+    "node_feed_forward_in.bias",
+    "node_feed_forward_out.weight",
+    "node_feed_forward_out.bias",
+    "node_feed_forward_norm.weight",
+    "node_feed_forward_norm.bias",
+    "edge_update.message_in.weight",
+    "edge_update.message_in.bias",
+    "edge_update.message_out.weight",
+    "edge_update.message_out.bias",
+    "edge_update.norm.weight",
+    "edge_update.norm.bias",
+    "edge_update.feed_forward_in.weight",
+    "edge_update.feed_forward_in.bias",
+    "edge_update.feed_forward_out.weight",
+    "edge_update.feed_forward_out.bias",
+    "edge_update.feed_forward_norm.weight",
+    "edge_update.feed_forward_norm.bias",
+)
+"""Of a `RelationalTransformerLayer`; every one is [S, *shape] here."""
+
+VECTORS = tuple(name for name in NAMES if name.endswith("bias") or "norm" in name)
+MATRICES = tuple(name for name in NAMES if name not in VECTORS)
+EDGE_BIAS = "attention.edge_qkv.bias"
+FIELDS = tuple(name for name in NAMES if name != EDGE_BIAS)
+"""The fields of `LayerWeights` in tile.cuh. The edges' bias is added to the nodes', which acts on the same pairs."""
+
+BACKWARD_VECTORS = (
+    "edge_update.message_out.bias",
+    "edge_update.norm.weight",
+    "edge_update.norm.bias",
+    "edge_update.feed_forward_out.bias",
+    "edge_update.feed_forward_norm.weight",
+    "edge_update.feed_forward_norm.bias",
+    "node_output.bias",
+    "node_norm.weight",
+    "node_feed_forward_out.bias",
+    "node_feed_forward_norm.weight",
+    "attention.node_qkv.bias",
+    "node_feed_forward_in.bias",
+    "edge_update.message_in.bias",
+    "",  # zeros, where a bias of the receivers would be
+    "edge_update.feed_forward_in.bias",
+)
+"""The order of a seed's vectors in backward.cuh."""
+
+SUMS = {
+    "own": (MESSAGE_HIDDEN, CHANNELS),
+    "reverse": (MESSAGE_HIDDEN, CHANNELS),
+    "edge_update.message_out.weight": (MESSAGE_HIDDEN, CHANNELS),  # turned round, as the next
+    "edge_update.feed_forward_out.weight": (EDGE_HIDDEN, CHANNELS),
+    "edge_update.feed_forward_in.weight": (EDGE_HIDDEN, CHANNELS),
+    "edge_update.feed_forward_norm.bias": (CHANNELS,),
+    "edge_update.feed_forward_norm.weight": (CHANNELS,),
+    "edge_update.feed_forward_out.bias": (CHANNELS,),
+    "edge_update.norm.weight": (CHANNELS,),
+    "edge_update.message_out.bias": (CHANNELS,),
+    "edge_update.norm.bias": (CHANNELS,),
+    "node_feed_forward_norm.weight": (CHANNELS,),
+    "node_feed_forward_norm.bias": (CHANNELS,),
+    "node_feed_forward_out.bias": (CHANNELS,),
+    "node_norm.weight": (CHANNELS,),
+    "node_norm.bias": (CHANNELS,),
+    "node_output.bias": (CHANNELS,),
+    "attention.node_qkv.bias": (3 * CHANNELS,),
+    "node_feed_forward_in.bias": (NODE_HIDDEN,),
+    "edge_update.message_in.bias": (MESSAGE_HIDDEN,),
+    "edge_update.feed_forward_in.bias": (EDGE_HIDDEN,),
+    "unused": (8,),
+}
+"""Gradients that backward.cuh adds up over a graph, in the order of its buffer."""
+NUM_SUMS = sum(torch.Size(shape).numel() for shape in SUMS.values())
+
+
+class LayerWeights(ctypes.Structure):
+    """`LayerWeights` of tile.cuh: addresses of [S, ...], matrices in bfloat16, vectors in float32."""
+
+    _fields_ = [(name, ctypes.c_void_p) for name in FIELDS]
+
+
+def layer_weights(parameters: Mapping[str, Tensor]) -> tuple[LayerWeights, list[Tensor]]:
+    """The addresses of a layer's weights, and the tensors that must live until the kernel has begun."""
+    matrices = {name: parameters[name].contiguous() for name in MATRICES}
+    sizes = [parameters[name].numel() for name in VECTORS]
+    vectors = torch.cat([parameters[name].flatten() for name in VECTORS]).float()
+    by_name = dict(zip(VECTORS, vectors.split(sizes), strict=True))
+    by_name["attention.node_qkv.bias"] += by_name[EDGE_BIAS]
+    addresses = {name: (matrices.get(name) if name in matrices else by_name[name]).data_ptr() for name in FIELDS}  # type: ignore[union-attr]
+    return LayerWeights(*addresses.values()), [*matrices.values(), vectors]
+
+
+def pack_matrices(parameters: Mapping[str, Tensor]) -> Tensor:
+    """What backward.cuh reads of the matrices, [S, packed]: every operand in the order of its fragments."""
+    seeds = len(parameters[MATRICES[0]])
+    flat = torch.cat([parameters[name].flatten(1) for name in MATRICES], dim=1)
+    flat = F.pad(flat, (1, 0))  # number 0 is the zero that pads short operands
+    return flat.index_select(1, _order_of(flat.device)).view(seeds, -1)
+
+
+def pack_vectors(parameters: Mapping[str, Tensor]) -> Tensor:
+    """What backward.cuh reads of biases and norms, float32 [S, vectors]."""
+    query = parameters["attention.node_qkv.bias"] + parameters[EDGE_BIAS]
+    zeros = torch.zeros_like(parameters["edge_update.message_in.bias"])
+    found = {**parameters, "attention.node_qkv.bias": query, "": zeros}
+    return torch.cat([found[name] for name in BACKWARD_VECTORS], dim=1).float()
+
+
+_orders: dict[torch.device, Tensor] = {}
+
+
+def _order_of(device: torch.device) -> Tensor:
+    """Which of a seed's numbers (counted from 1; 0 is zero) stands where in its packed matrices."""
+    if device not in _orders:
+        _orders[device] = _packed(_numbered()).to(device)
+    return _orders[device]
+
+
+def _numbered() -> dict[str, Tensor]:
+    shapes = {
+        "attention.node_qkv.weight": (3 * CHANNELS, CHANNELS),
+        "attention.edge_qkv.weight": (3 * CHANNELS, CHANNELS),
+        "node_output.weight": (CHANNELS, CHANNELS),
+        "node_feed_forward_in.weight": (NODE_HIDDEN, CHANNELS),
+        "node_feed_forward_out.weight": (CHANNELS, NODE_HIDDEN),
+        "edge_update.message_in.weight": (MESSAGE_HIDDEN, 4 * CHANNELS),
+        "edge_update.message_out.weight": (CHANNELS, MESSAGE_HIDDEN),
+        "edge_update.feed_forward_in.weight": (EDGE_HIDDEN, CHANNELS),
+        "edge_update.feed_forward_out.weight": (CHANNELS, EDGE_HIDDEN),
+    }
+    assert tuple(shapes) == MATRICES
+    sizes = [torch.Size(shape).numel() for shape in shapes.values()]
+    numbers = torch.arange(1, sum(sizes) + 1).split(sizes)
+    return {name: block.view(shape) for (name, shape), block in zip(shapes.items(), numbers, strict=True)}
+
+
+def _packed(matrices: Mapping[str, Tensor]) -> Tensor:
+    own, reverse, sender, receiver = matrices["edge_update.message_in.weight"].split(CHANNELS, dim=1)
+    message_out = matrices["edge_update.message_out.weight"]
+    feed_in = matrices["edge_update.feed_forward_in.weight"]
+    feed_out = matrices["edge_update.feed_forward_out.weight"]
+    node_in = matrices["node_feed_forward_in.weight"]
+    node_out = matrices["node_feed_forward_out.weight"]
+    output, node_qkv = matrices["node_output.weight"], matrices["attention.node_qkv.weight"]
+    query_key, value = matrices["attention.edge_qkv.weight"].split([2 * CHANNELS, CHANNELS])
+    ends = torch.cat([sender, receiver])
+    return torch.cat(
+        [
+            _fragments(torch.cat([own, reverse])),
+            _fragments(message_out),
+            _fragments(feed_in),
+            _fragments(feed_out),
+            _fragments(feed_out.T),
+            _fragments(feed_in.T),
+            _fragments(message_out.T),
+            _fragments(torch.cat([own.T, reverse.T], dim=1)),
+            _fragments(ends, permuted=True),
+            _fragments(ends.T),
+            _fragments(node_in, permuted=True),
+            _fragments(node_out),
+            _fragments(node_out.T, permuted=True),
+            _fragments(node_in.T),
+            _fragments(output, permuted=True),
+            _fragments(output.T, permuted=True),
+            _fragments(node_qkv, permuted=True),
+            _fragments(node_qkv.T, permuted=True),
+            _fragments(_neighbours(query_key)),
+            _fragments(value.T),
+            _fragments(_neighbours(query_key.T), permuted=True),
+        ]
+    )
+
+
+def _fragments(matrix: Tensor, permuted: bool = False) -> Tensor:
+    """[out, in] -> [out / 8][in / 16][lane = 4 r + q][4]: row r, and of the step's 16 columns the lane's two pairs.
+
+    Natural: columns 16 s + 8 half + 2 q + p. Permuted: 32 b + 8 q + 4 (s % 2) + 2 half + p, for s = 2 b and 2 b + 1.
+    """
+    matrix = F.pad(matrix, (0, -matrix.shape[1] % 16))
+    rows = matrix.shape[0] // 8
+    if permuted:  # [tile, r, block, q, step, half, p]
+        return matrix.reshape(rows, 8, -1, 4, 2, 2, 2).permute(0, 2, 4, 1, 3, 5, 6).reshape(-1)
+    return matrix.reshape(rows, 8, -1, 2, 4, 2).permute(0, 2, 1, 4, 3, 5).reshape(-1)
+
+
+def _neighbours(matrix: Tensor) -> Tensor:
+    """Rows of every 16 in the order that gives a lane of an accumulator four neighbours: row 8 t + 2 q + p is channel
+    4 q + 2 t + p."""
+    return matrix.reshape(-1, 4, 2, 2, matrix.shape[1]).transpose(1, 2).reshape(matrix.shape)

@@ -1,0 +1,77 @@
+"""The whole-layer kernels on a CPU: compiled by g++ against `cuda_on_cpu.h`, which emulates a thread block."""
+
+import ctypes
+import hashlib
+import shutil
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any
+
+from relational_transformer.nn.kernels.whole_layer import launching
+
+HERE = Path(__file__).parent
+COMPILER = shutil.which("g++")
+
+ENTRIES = {
+    "layer_forward": """
+        extern "C" int run(int graphs, int seeds, int order, const LayerWeights* weights, const bf16* nodes,
+                           const bf16* edges, bf16* new_nodes, bf16* new_edges, bf16* attention, bf16* middle_nodes,
+                           bf16* messages, bf16* context, float* statistics) {
+            const LayerWeights copy = *weights;
+            return emulator::launch(graphs, seeds, kThreads, ForwardShared::bytes, order, [=] {
+                layer_forward(copy, nodes, edges, new_nodes, new_edges, attention, middle_nodes, messages, context,
+                              statistics);
+            });
+        }
+    """,
+    "layer_backward": """
+        extern "C" int run(int graphs, int seeds, int order, const backward::Arguments* arguments) {
+            const backward::Arguments copy = *arguments;
+            return emulator::launch(graphs, seeds, backward::kThreads, backward::Sizes<NODES>::kShared, order,
+                                    [=] { layer_backward(copy); });
+        }
+    """,
+}
+
+
+def emulated(order: int = 0) -> launching.Launch:
+    """What launches kernels in the emulator; `order` of the warps: 0 forwards, 1 backwards, 2 and more at random."""
+
+    def launch(kernel: str, nodes: int, grid: tuple[int, int], arguments: Sequence[Any]) -> None:
+        library = build(kernel, nodes)
+        given = [ctypes.byref(one) if isinstance(one, ctypes.Structure) else one for one in arguments]
+        if library.run(*grid, order, *given):
+            raise RuntimeError(library.emulator_error().decode())
+
+    return launch
+
+
+@cache
+def build(kernel: str, nodes: int) -> ctypes.CDLL:
+    """Compile a kernel for graphs of so many nodes; the same source is compiled once."""
+    assert COMPILER is not None
+    source = "\n".join(
+        [
+            '#include "cuda_on_cpu.h"',
+            launching.source_of(kernel, nodes),
+            ENTRIES[kernel],
+            'extern "C" const char* emulator_error() { return emulator::error; }',
+        ]
+    )
+    key = hashlib.sha256((source + (HERE / "cuda_on_cpu.h").read_text()).encode()).hexdigest()[:16]
+    folder = Path(gettempdir()) / "relational-transformer-emulated"
+    folder.mkdir(exist_ok=True)
+    library = folder / f"{key}.so"
+    if not library.exists():
+        text = folder / f"{key}.cpp"
+        text.write_text(source)
+        unfinished = folder / f"{key}.{id(source)}.so"
+        flags = ["-O2", "-std=c++17", "-fno-strict-aliasing", "-w", "-shared", "-fPIC", f"-I{HERE}"]
+        subprocess.run([COMPILER, *flags, str(text), "-o", str(unfinished)], check=True)
+        unfinished.replace(library)
+    loaded = ctypes.CDLL(str(library))
+    loaded.emulator_error.restype = ctypes.c_char_p
+    return loaded

@@ -1,0 +1,128 @@
+"""A layer as one kernel, run by the emulator: exactness, order of the warps, fleets, compilers, and when it is used."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.func import functional_call, stack_module_state, vmap
+
+from relational_transformer import RelationalTransformerLayer
+from relational_transformer.nn import kernels
+from relational_transformer.nn.kernels.whole_layer import is_one_kernel, launching, whole_layer
+from relational_transformer.nn.kernels.whole_layer.operator import layer_operator
+from relational_transformer.nn.kernels.whole_layer.parameters import NAMES
+
+from .emulation import COMPILER, emulated
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="the emulator needs g++")
+
+SIZES = {"node_size": 192, "edge_size": 192, "num_heads": 12, "head_size": 16, "node_hidden_size": 32}
+
+
+@pytest.fixture(autouse=True)
+def _emulator():
+    launching.set_emulator(emulated())
+    yield
+    launching.set_emulator(None)
+
+
+def make_layer(seed: int) -> RelationalTransformerLayer:
+    """A layer whose parameters are bfloat16 numbers, norms and biases away from where they start."""
+    torch.manual_seed(seed)
+    layer = RelationalTransformerLayer(**SIZES)
+    with torch.no_grad():
+        for name, parameter in layer.named_parameters():
+            if name.endswith("norm.weight"):
+                parameter.copy_(1 + 0.2 * torch.randn_like(parameter))
+            elif name.endswith("bias"):
+                parameter.copy_(0.2 * torch.randn_like(parameter))
+            parameter.copy_(parameter.bfloat16())
+    return layer
+
+
+def make_inputs(*batch: int, nodes: int) -> tuple[Tensor, Tensor]:
+    return torch.randn(*batch, nodes, 192).bfloat16(), torch.randn(*batch, nodes, nodes, 192).bfloat16()
+
+
+def outputs_and_gradients(run: Callable, layer: RelationalTransformerLayer, inputs, gradients) -> list[Tensor]:
+    inputs = [tensor.detach().requires_grad_() for tensor in inputs]
+    outputs = run(*inputs)
+    return [*outputs, *torch.autograd.grad(outputs, [*inputs, *layer.parameters()], gradients)]
+
+
+@pytest.mark.parametrize("nodes", [16, 20, 5])
+def test_it_is_as_exact_as_the_plain_layer_in_bfloat16(nodes: int):
+    inputs, gradients = make_inputs(2, nodes=nodes), make_inputs(2, nodes=nodes)
+    found = {}
+    for path, dtype in (("fused", torch.bfloat16), ("plain", torch.bfloat16), ("exact", torch.float64)):
+        layer = make_layer(nodes).to(dtype)
+        run = layer if path != "fused" else lambda n, e, layer=layer: whole_layer(n, e, dict(layer.named_parameters()))
+        cast = [[tensor.to(dtype) for tensor in tensors] for tensors in (inputs, gradients)]
+        found[path] = [tensor.double() for tensor in outputs_and_gradients(run, layer, *cast)]
+    names = ["new nodes", "new edges", "nodes", "edges", *NAMES]
+    for name, fused, plain, exact in zip(names, found["fused"], found["plain"], found["exact"], strict=True):
+        assert (fused - exact).norm() <= 2 * (plain - exact).norm(), name
+
+
+def test_the_order_of_the_warps_changes_no_bit():
+    layer, inputs, gradients = make_layer(0).bfloat16(), make_inputs(1, nodes=16), make_inputs(1, nodes=16)
+    found = []
+    for order in (0, 1, 2, 3):
+        launching.set_emulator(emulated(order))
+        run = lambda n, e: whole_layer(n, e, dict(layer.named_parameters()))  # noqa: E731
+        found.append(outputs_and_gradients(run, layer, inputs, gradients))
+    for other in found[1:]:
+        assert all(torch.equal(one, two) for one, two in zip(found[0], other, strict=True))
+
+
+def test_a_fleet_compiled_or_not_is_its_layers_one_by_one():
+    layers = [make_layer(seed).bfloat16() for seed in (1, 2)]
+    inputs, gradients = make_inputs(2, 1, nodes=16), make_inputs(2, 1, nodes=16)
+    alone = [
+        outputs_and_gradients(
+            lambda n, e, layer=layer: whole_layer(n, e, dict(layer.named_parameters())),
+            layer,
+            [tensor[seed] for tensor in inputs],
+            [tensor[seed] for tensor in gradients],
+        )
+        for seed, layer in enumerate(layers)
+    ]
+    stacked, _ = stack_module_state(layers)
+    parameters = {name: tensor.detach().requires_grad_() for name, tensor in stacked.items()}
+    fleet = vmap(lambda parameters, nodes, edges: tuple(functional_call(layers[0], parameters, (nodes, edges))))
+    with kernels.use_kernels(True):
+        for run in (fleet, torch.compile(fleet, backend="aot_eager", fullgraph=True)):
+            leaves = [tensor.detach().requires_grad_() for tensor in inputs]
+            outputs = run(parameters, *leaves)
+            found = [*outputs, *torch.autograd.grad(outputs, [*leaves, *parameters.values()], gradients)]
+            for one, *separate in zip(found, *alone, strict=True):
+                torch.testing.assert_close(one, torch.stack(separate), rtol=0.01, atol=0.01 * one.abs().max().item())
+
+
+def test_a_layer_is_one_kernel_only_where_it_can_be():
+    layer, (nodes, edges) = make_layer(0).bfloat16(), make_inputs(1, nodes=16)
+    assert is_one_kernel(layer, nodes, edges)
+    assert not is_one_kernel(layer, nodes.float(), edges.float())
+    assert not is_one_kernel(layer, *make_inputs(1, nodes=21))
+    assert not is_one_kernel(RelationalTransformerLayer(**{**SIZES, "node_hidden_size": 64}), nodes, edges)
+    launching.set_emulator(None)
+    assert not is_one_kernel(layer, nodes, edges)
+
+
+def test_masks_take_another_path():
+    layer, (nodes, edges) = make_layer(0).bfloat16(), make_inputs(1, nodes=6)
+    launched = []
+    launching.set_emulator(lambda *arguments: launched.append(arguments))
+    with kernels.use_kernels(True):
+        layer(nodes, edges, node_mask=torch.tensor([True] * 5 + [False]))
+        assert not launched
+        layer(nodes, edges)
+        assert len(launched) == 1
+
+
+def test_the_operator_keeps_the_rules_of_torch():
+    layer, (nodes, edges) = make_layer(0).bfloat16(), make_inputs(1, 1, nodes=5)
+    parameters = [parameter.detach().unsqueeze(0) for parameter in layer.parameters()]
+    checks = ("test_schema", "test_faketensor")
+    torch.library.opcheck(layer_operator, (nodes, edges, *parameters), test_utils=checks)

@@ -13,6 +13,8 @@ THREADS = 256
 SHARED_BYTES = 227 * 1024
 """All that a block of compute capability 9.0 may have: one block fills a multiprocessor anyway."""
 
+OPTIONS = ["--std=c++17", "-default-device"]
+
 Launch = Callable[[str, int, tuple[int, int], Sequence[Any]], None]
 """Runs a kernel by its name, for graphs of so many nodes, on a grid (graphs, seeds), with ctypes arguments."""
 
@@ -52,7 +54,7 @@ def launch(kernel: str, nodes: int, grid: tuple[int, int], arguments: Sequence[A
 
 @cache
 def _compiled(kernel: str, nodes: int, device: int) -> Any:
-    compiled = torch.cuda._compile_kernel(source_of(kernel, nodes), kernel, nvcc_options=["--std=c++17"])
+    compiled = torch.cuda._compile_kernel(source_of(kernel, nodes), kernel, nvcc_options=OPTIONS)
     compiled.set_shared_memory_config(SHARED_BYTES)
     return compiled
 

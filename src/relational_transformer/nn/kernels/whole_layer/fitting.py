@@ -5,11 +5,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .launching import SHARED_BYTES, has_emulator
+from .launching import has_emulator
 from .parameters import CHANNELS, EDGE_HIDDEN, HEAD_SIZE, HEADS, MESSAGE_HIDDEN, NODE_HIDDEN
 
 MOST_NODES = 20
 """A graph's edges, 400 vectors of 192 numbers, fill the shared memory of a multiprocessor."""
+
+LARGE_SHARED_MEMORY = (9, 10)
+"""Generations of devices (the first number of the compute capability) whose blocks may have 227 KB of it."""
 
 SIZES = {
     "node_size": CHANNELS,
@@ -34,4 +37,4 @@ def is_one_kernel(layer: Any, nodes: Tensor, edges: Tensor) -> bool:
         return False
     if not edges.is_cuda:
         return has_emulator()
-    return torch.cuda.get_device_properties(edges.device).shared_memory_per_block_optin >= SHARED_BYTES
+    return torch.cuda.get_device_capability(edges.device)[0] in LARGE_SHARED_MEMORY

@@ -113,8 +113,8 @@ def layer_weights(parameters: Mapping[str, Tensor]) -> tuple[LayerWeights, list[
 def pack_matrices(parameters: Mapping[str, Tensor]) -> Tensor:
     """What backward.cuh reads of the matrices, [S, packed]: every operand in the order of its fragments."""
     seeds = len(parameters[MATRICES[0]])
-    flat = torch.cat([parameters[name].flatten(1) for name in MATRICES], dim=1)
-    flat = F.pad(flat, (1, 0))  # number 0 is the zero that pads short operands
+    matrices = [parameters[name].flatten(1) for name in MATRICES]
+    flat = torch.cat([matrices[0].new_zeros(seeds, 1), *matrices], dim=1)  # number 0 is a zero, which pads operands
     return flat.index_select(1, _order_of(flat.device)).view(seeds, -1)
 
 

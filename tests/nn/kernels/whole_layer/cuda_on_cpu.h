@@ -11,7 +11,8 @@
 // while others wait, accesses beyond shared memory (guard pages; before it within a page: a canary), reads of shared
 // memory never written (filled with NaN patterns, 0xFF bytes), reads of cp.async targets before their wait (the bytes
 // are NaN until then), misaligned ldmatrix and cp.async addresses.
-// What is not: bank conflicts, races that no tried order shows, anything about time.
+// What is not: bank conflicts, races that no tried order shows, anything about time, and a missing __syncwarp() next to
+// another collective: here every collective orders memory within its warp; on the GPU mma and shuffles do not.
 //
 // x86-64, g++ -O2 -std=c++17 -fno-strict-aliasing. Include it before the kernel; tile.cuh does when __CUDACC__ is absent.
 #pragma once

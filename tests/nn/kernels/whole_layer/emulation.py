@@ -2,6 +2,7 @@
 
 import ctypes
 import hashlib
+import platform
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -13,7 +14,8 @@ from typing import Any
 from relational_transformer.nn.kernels.whole_layer import launching
 
 HERE = Path(__file__).parent
-COMPILER = shutil.which("g++")
+COMPILER = shutil.which("g++") if platform.machine() == "x86_64" else None
+"""The emulator switches between threads by hand, in the language of one kind of processor."""
 
 ENTRIES = {
     "layer_forward": """

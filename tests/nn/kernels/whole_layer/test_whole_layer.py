@@ -15,7 +15,7 @@ from relational_transformer.nn.kernels.whole_layer.parameters import NAMES
 
 from .emulation import COMPILER, emulated
 
-pytestmark = pytest.mark.skipif(COMPILER is None, reason="the emulator needs g++")
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="the emulator needs g++ on x86-64")
 
 SIZES = {"node_size": 192, "edge_size": 192, "num_heads": 12, "head_size": 16, "node_hidden_size": 32}
 

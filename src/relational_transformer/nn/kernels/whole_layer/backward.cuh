@@ -5,15 +5,15 @@
 // Phases, a barrier between each two:
 // 0. e -> shared (cp.async); send/receive (warps 0-3, from n2); then X[ji] = B e_ij.
 // 1. Edge update backward. A chunk is 8 tiles of 16 edges, one a warp; the tile lives in 96 float32 registers (x1 -> x2 -> dx2 -> dy1 -> dx1 in place) and 48 packed
-//    ones (normalized x1). The sums over edges (dC, dDm, dEm, biases, norms) are split by columns: a matrix of the chunk is staged as bf16, then warp w
+//    ones (normalized x1; staged in place of y1). The sums over edges (dC, dDm, dEm, biases, norms) are split by columns: a matrix of the chunk is staged as bf16, then warp w
 //    reduces columns 24 w ... 24 w + 23 over its 128 edges by mma (staged matrix by ldmatrix.trans = B; A = h1^T, h2^T, dh2^T or a row of ones). Six matrices: de', de'*normal2,
-//    dx2 (h2 in the row's padding), y1 (dh2 in the padding), dy1*normal1, dx1. 36 accumulator registers for all: rows of ones in different rows m share one tile. dx1 goes to the de buffer (global, bf16).
+//    dx2 (h2 in the row's padding), normal1 (dh2 in the padding; y1 = affine of it, applied to the sum), dy1*normal1, dx1. After each, the sums are added to `partial` (one lane owns a number: deterministic). dx1 goes to the de buffer (global, bf16).
 // 2. dA, dB (columns by warps, over all edges), dsend, dreceive; nodes backward: T0 = gradient, T1 = normalized, T2 = result, rows by warps; dmessage.
 // 3. u_ih = We_v,h^T dmessage_ih for all i at once -> global scratch [N][12][192]; v.
 // 4. Row i a warp: u_i in shared; g = e u + v dmessage (the latter a block-diagonal B), softmax backward, ds -> shared; de += a u + A^T dh1_ij + B^T dh1_ji. dv by heads.
-// 5. Queries and keys: warp w owns channels 24 w ... + 23 of both (pass 1: 16 channels, 96 registers of weights; pass 2: 8, 48): weights stay in registers, all edge tiles pass by.
-//    No sum over a head is needed (a is saved), so channels split freely. dq_i, dk_j: mma with one-hot rows (works for any N).
-// 6. dn = do + Wn^T dqkv; de += We_qk^T dqk: weights in shared memory, A rows from global (L2), 32 rows x 64 columns a warp at a time.
+// 5. Queries and keys: warp w takes head w, then every other tile of head 8 + w / 2: a head's weights stay in 96 registers, the edge tiles pass by (ldmatrix). a is saved, so no sum over a
+//    head is needed. dq_i, dk_j: mma with one-hot rows (works for any N); the halves of heads 8-11 meet in shared memory. Weight rows are packed so that a lane holds 4 neighbouring channels: 8-byte stores, whole sectors.
+// 6. dn = do + Wn^T dqkv; de += We_qk^T dqk: weights in shared memory, A rows from global (L2, one block ahead), 64 rows x 48 channels a warp at a time (N = 20: 32 x 64).
 #pragma once
 #include "tile.cuh"
 
@@ -27,16 +27,16 @@ constexpr int kSteps = kChannels / 16;       // mma steps over the channels
 constexpr int kOwnTiles = kColumnTiles / kWarps, kOwnColumns = 8 * kOwnTiles;  // columns of one warp where columns are split
 constexpr int kStageBytes = kWarps * 16 * kRow * 2;                            // one 16-row tile a warp
 constexpr int kMaxSharedBytes = 227 * 1024;
-constexpr float kEpsilon = 1e-5f;
+constexpr float kEpsilon = 1e-5f, kMean = 1.0f / kChannels;
 
 // Packed weights of a seed, in bf16 elements: [out / 8][in / 16][lane][4], `pack_matrices` in parameters.py. In brackets: [out, in].
 constexpr int kOwnReverse = 0;                                           // A over B [32, 192]
 constexpr int kMessageOut = kOwnReverse + 32 * 192;                      // C [192, 16]
 constexpr int kFeedIn = kMessageOut + 192 * 16;                          // Dm [8, 192]
-constexpr int kFeedOut = kFeedIn + 8 * 192;                              // Em [192, 8], in padded by zeros to 16
-constexpr int kFeedOutTransposed = kFeedOut + 192 * 16;                  // [8, 192]
-constexpr int kFeedInTransposed = kFeedOutTransposed + 8 * 192;          // [192, 8], padded to 16
-constexpr int kMessageOutTransposed = kFeedInTransposed + 192 * 16;      // [16, 192]
+constexpr int kFeedOut = kFeedIn + 8 * 192;                              // Em [192, 8], row-major (half a step: narrow_fragment)
+constexpr int kFeedOutTransposed = kFeedOut + 192 * 8;                   // [8, 192]
+constexpr int kFeedInTransposed = kFeedOutTransposed + 8 * 192;          // [192, 8], row-major
+constexpr int kMessageOutTransposed = kFeedInTransposed + 192 * 8;       // [16, 192]
 constexpr int kOwnReverseTransposed = kMessageOutTransposed + 16 * 192;  // A^T beside B^T [192, 32]
 constexpr int kSendReceive = kOwnReverseTransposed + 192 * 32;           // Ws over Wr [32, 192], permuted
 constexpr int kSendReceiveTransposed = kSendReceive + 32 * 192;          // [192, 32]
@@ -149,10 +149,27 @@ __device__ __forceinline__ void read_place(int& graph, int& seed) {
     graph += seed * gridDim.x;
 }
 
+// The pointer, without its history: else every access through it computes its whole address anew.
+template <class Element>
+__device__ __forceinline__ Element* plain_pointer(Element* pointer) {
+#ifdef __CUDACC__
+    size_t address = __cvta_generic_to_global(pointer);
+    asm volatile("" : "+l"(address));
+    return (Element*)__cvta_global_to_generic(address);  // known to be global memory
+#else
+    return pointer;
+#endif
+}
+
 // A lane's B fragment of packed weights with `steps` mma steps.
 __device__ __forceinline__ void weight_fragment(unsigned (&b)[2], const bf16* packed, int steps, int column_tile, int step, int lane) {
     const uint2 pairs = *(const uint2*)(packed + ((column_tile * steps + step) * 32 + lane) * 4);
     b[0] = pairs.x, b[1] = pairs.y;
+}
+
+// The same of weights with 8 inputs: half a step, the other half zeros.
+__device__ __forceinline__ void narrow_fragment(unsigned (&b)[2], const bf16* weights, int column_tile, int lane) {
+    b[0] = pair_at(weights + column_tile * 64 + lane * 2), b[1] = 0;
 }
 
 // The A fragment of 16 rows x 16 columns at `tile` in shared memory.
@@ -269,16 +286,16 @@ __device__ __forceinline__ void node_norm_backward(float* matrix, const float* n
         float *normal = matrix + stride + row * pitch, *result = matrix + 2 * stride + row * pitch;
         float x[count], d[count], sum = 0, squares = 0, mean_d = 0, mean_dx = 0;
         for (int k = 0; k < count; ++k) sum += x[k] = normal[lane + 32 * k];
-        const float mean = warp_sum(sum) / kChannels;
+        const float mean = warp_sum(sum) * kMean;
         for (int k = 0; k < count; ++k) x[k] -= mean, squares += x[k] * x[k];
-        const float rstd = rsqrtf(warp_sum(squares) / kChannels + kEpsilon);
+        const float rstd = rsqrtf(warp_sum(squares) * kMean + kEpsilon);
         for (int k = 0; k < count; ++k) {
             x[k] *= rstd;
             normal[lane + 32 * k] = x[k];
             d[k] = gradient[lane + 32 * k] * weight[k];
             mean_d += d[k], mean_dx += d[k] * x[k];
         }
-        mean_d = warp_sum(mean_d) / kChannels, mean_dx = warp_sum(mean_dx) / kChannels;
+        mean_d = warp_sum(mean_d) * kMean, mean_dx = warp_sum(mean_dx) * kMean;
         for (int k = 0; k < count; ++k) {
             const float value = rstd * (d[k] - mean_d - x[k] * mean_dx);
             result[lane + 32 * k] = value;
@@ -301,21 +318,23 @@ __device__ __forceinline__ void node_norm_sums(const float* matrix, float* sums)
     sums[column] = weight, sums[kChannels + column] = bias, sums[2 * kChannels + column] = before;
 }
 
-// Mean and reciprocal standard deviation of the two rows of a lane, and the rows normalized.
+// Normalizes the two rows of a lane; their reciprocal standard deviations. Here and in phase 1: `/ kChannels`, not `* kMean`, because the branches of a
+// division end a basic block; in one larger block ptxas (13.0) works ahead until it has to spill 40 registers.
 __device__ __forceinline__ void normalize(float (&x)[kColumnTiles][4], float (&rstd)[2]) {
-    float sum[2] = {0, 0}, squares[2] = {0, 0};
-#pragma unroll
-    for (int t = 0; t < kColumnTiles; ++t) sum[0] += x[t][0] + x[t][1], sum[1] += x[t][2] + x[t][3];
-    const float mean[2] = {quad_sum(sum[0]) / kChannels, quad_sum(sum[1]) / kChannels};
+    float sum[2] = {0, 0}, squares[2] = {0, 0}, shift[2];
 #pragma unroll
     for (int t = 0; t < kColumnTiles; ++t)
 #pragma unroll
-        for (int k = 0; k < 4; ++k) x[t][k] -= mean[k / 2], squares[k / 2] += x[t][k] * x[t][k];
-    for (int k = 0; k < 2; ++k) rstd[k] = rsqrtf(quad_sum(squares[k]) / kChannels + kEpsilon);
+        for (int k = 0; k < 4; ++k) sum[k / 2] += x[t][k], squares[k / 2] += x[t][k] * x[t][k];
+    for (int k = 0; k < 2; ++k) {
+        const float mean = quad_sum(sum[k]) / kChannels;
+        rstd[k] = rsqrtf(max(quad_sum(squares[k]) / kChannels - mean * mean, 0.0f) + kEpsilon);
+        shift[k] = -mean * rstd[k];
+    }
 #pragma unroll
     for (int t = 0; t < kColumnTiles; ++t)
 #pragma unroll
-        for (int k = 0; k < 4; ++k) x[t][k] *= rstd[k / 2];
+        for (int k = 0; k < 4; ++k) x[t][k] = x[t][k] * rstd[k / 2] + shift[k / 2];
 }
 
 // ---- Phases 0 and 1: the edge update. Leaves dh1 in X, dx1 in edges_gradient, and the edge update's sums (but own, reverse) in partial. ----
@@ -363,48 +382,54 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
     __syncthreads();
 
     constexpr unsigned kOnes = 0x3F803F80u;
-    float sum_hidden1[kOwnTiles][4], sum_hidden2[kOwnTiles][4], sum_rows[kOwnTiles][2], sum_feed_in_bias[2] = {0, 0};
-    clear(sum_hidden1), clear(sum_hidden2);
-    for (int t = 0; t < kOwnTiles; ++t) sum_rows[t][0] = sum_rows[t][1] = 0;
-
+    float sum_feed_in_bias[2] = {0, 0};
     for (int chunk = 0; chunk < S::kChunks; ++chunk) {
         const int tile = chunk * kWarps + warp, count = min(kWarps, S::kTiles - chunk * kWarps);
         const bool valid = tile < S::kTiles;
         int buffer = 0;
         auto staged = [&](int which) { return stage + (which % S::kBuffers) * (kStageBytes / 2); };
         auto own_stage = [&](int which) { return staged(which) + warp * 16 * kRow; };
-        // After the writing of a staged matrix: its columns, added up over the chunk's edges. `row` of the tile of sums gets the plain sum, hidden2
-        // (-1, 0 or 8) says where the products with the row's padding go, with_hidden1 adds the products with h1.
-        auto reduce = [&](int row, int hidden2, bool with_hidden1, bool always_sync) {
+        // After the writing of a staged matrix: its columns, added up over the chunk's edges, go to `partial` (every number of which belongs to one
+        // lane of one warp). `row` of the plain sums (or -1), the sums of the products with the row's padding (hidden2_at) and with h1 (hidden1_at).
+        auto reduce = [&](int row, int hidden2_at, int hidden1_at, bool always_sync) {
             __syncthreads();
             const bf16* matrix = staged(buffer++);
+            float plain[kOwnTiles][4], with_hidden2[kOwnTiles][4], with_hidden1[kOwnTiles][4];
+            clear(plain), clear(with_hidden2), clear(with_hidden1);
 #pragma unroll 2
             for (int k = 0; k < count; ++k, matrix += 16 * kRow) {
-                unsigned a[4] = {0, 0, 0, 0}, b[kOwnTiles][2];
+                unsigned a[4] = {kOnes, kOnes, kOnes, kOnes}, b[kOwnTiles][2];
                 own_columns(b, matrix, warp, lane);
-                if (row >= 0) {
-                    a[0] = a[2] = r == row ? kOnes : 0;
+                if (row >= 0)
 #pragma unroll
-                    for (int t = 0; t < kOwnTiles; ++t) {
-                        float sums[4] = {sum_rows[t][0], sum_rows[t][1], 0, 0};  // rows 8 to 15 hold nothing
-                        mma_16x8x16(sums, a, b[t]);
-                        sum_rows[t][0] = sums[0], sum_rows[t][1] = sums[1];
-                    }
-                }
-                if (hidden2 >= 0) {
+                    for (int t = 0; t < kOwnTiles; ++t) mma_16x8x16(plain[t], a, b[t]);
+                if (hidden2_at >= 0) {
                     unsigned pad[2];
                     ldmatrix_x2_transpose(pad, matrix + lane % 16 * kRow + kChannels);
-                    a[0] = hidden2 ? 0 : pad[0], a[2] = hidden2 ? 0 : pad[1], a[1] = hidden2 ? pad[0] : 0, a[3] = hidden2 ? pad[1] : 0;
+                    a[0] = pad[0], a[2] = pad[1], a[1] = a[3] = 0;
 #pragma unroll
-                    for (int t = 0; t < kOwnTiles; ++t) mma_16x8x16(sum_hidden2[t], a, b[t]);
+                    for (int t = 0; t < kOwnTiles; ++t) mma_16x8x16(with_hidden2[t], a, b[t]);
                 }
-                if (with_hidden1) {
+                if (hidden1_at >= 0) {
                     hidden_transposed(a, hidden, (chunk * kWarps + k) * 16, lane);
 #pragma unroll
-                    for (int t = 0; t < kOwnTiles; ++t) mma_16x8x16(sum_hidden1[t], a, b[t]);
+                    for (int t = 0; t < kOwnTiles; ++t) mma_16x8x16(with_hidden1[t], a, b[t]);
                 }
             }
             if (S::kBuffers == 1 || always_sync) __syncthreads();
+            auto add = [&](int at, float value) {
+                if (chunk) atomicAdd(partial + at, value);  // no other thread adds here: the order is that of the chunks
+                else partial[at] = value;
+            };
+#pragma unroll
+            for (int t = 0; t < kOwnTiles; ++t)
+#pragma unroll
+                for (int k = 0; k < 4; ++k) {
+                    const int column = warp * kOwnColumns + 8 * t + 2 * q + k % 2;
+                    if (row >= 0 && k < 2 && r == 0) add(kSumRows + row * kChannels + column, plain[t][k]);
+                    if (hidden2_at >= 0 && k < 2) add(hidden2_at + r * kChannels + column, with_hidden2[t][k]);
+                    if (hidden1_at >= 0) add(hidden1_at + (r + k / 2 * 8) * kChannels + column, with_hidden1[t][k]);
+                }
         };
         const int row0 = tile * 16 + r;
         float x[kColumnTiles][4], rstd1[2], rstd2[2], mean_d[2] = {0, 0}, mean_dx[2] = {0, 0};
@@ -478,7 +503,7 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
             a[0] = hidden2[0], a[1] = hidden2[1], a[2] = a[3] = 0;
 #pragma unroll
             for (int t = 0; t < kColumnTiles; ++t) {
-                weight_fragment(b, weights + kFeedOut, 1, t, 0, lane);
+                narrow_fragment(b, weights + kFeedOut, t, lane);
                 mma_16x8x16(x[t], a, b);
             }
             normalize(x, rstd2);
@@ -498,7 +523,7 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
             }
             for (int k = 0; k < 2; ++k) mean_d[k] = quad_sum(mean_d[k]) / kChannels, mean_dx[k] = quad_sum(mean_dx[k]) / kChannels;
         }
-        reduce(0, -1, false, false);  // de'
+        reduce(0, -1, -1, false);  // de'
 
         if (valid) {  // x: normalized x2 -> dx2
             bf16 *from = own_stage(buffer - 1) + r * kRow + 2 * q, *to = own_stage(buffer) + r * kRow + 2 * q;
@@ -515,7 +540,7 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
                 }
             }
         }
-        reduce(1, -1, false, false);  // de' * normal2
+        reduce(1, -1, -1, false);  // de' * normal2
 
         unsigned hidden2_gradient[2];
         if (valid) {
@@ -539,23 +564,22 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
                 hidden2_gradient[below] = pack_bf16(first, second);
             }
         }
-        reduce(2, 0, false, false);  // dx2, with h2
+        reduce(2, kSumFeedOut, -1, false);  // dx2, with h2
 
         if (valid) {  // x: dx2 -> dy1
             bf16* to = own_stage(buffer) + r * kRow + 2 * q;
             const unsigned a[4] = {hidden2_gradient[0], hidden2_gradient[1], 0, 0};
 #pragma unroll
             for (int t = 0; t < kColumnTiles; ++t) {
-                const float2 above = y1(t, 0), below = y1(t, 1);
-                pair_at(to + 8 * t) = pack_bf16(above.x, above.y), pair_at(to + 8 * kRow + 8 * t) = pack_bf16(below.x, below.y);
+                pair_at(to + 8 * t) = normal1[t][0], pair_at(to + 8 * kRow + 8 * t) = normal1[t][1];
                 unsigned b[2];
-                weight_fragment(b, weights + kFeedInTransposed, 1, t, 0, lane);
+                narrow_fragment(b, weights + kFeedInTransposed, t, lane);
                 mma_16x8x16(x[t], a, b);
             }
             pair_at(to + kChannels) = hidden2_gradient[0], pair_at(to + 8 * kRow + kChannels) = hidden2_gradient[1];
         }
         keep_packed(normal1);
-        reduce(-1, 8, false, false);  // y1, with dh2
+        reduce(-1, kSumFeedIn, -1, false);  // normal1, with dh2
 
         if (valid) {  // x: dy1 -> dx1
             bf16* to = own_stage(buffer) + r * kRow + 2 * q;
@@ -573,16 +597,16 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
                 }
             }
             keep_packed(normal1);
-            for (int k = 0; k < 2; ++k) sum_d[k] = quad_sum(sum_d[k]) / kChannels, sum_dx[k] = quad_sum(sum_dx[k]) / kChannels;
+            for (int k = 0; k < 2; ++k) sum_d[k] = quad_sum(sum_d[k]) / kChannels * -rstd1[k], sum_dx[k] = quad_sum(sum_dx[k]) / kChannels * -rstd1[k];
 #pragma unroll
             for (int t = 0; t < kColumnTiles; ++t)
 #pragma unroll
                 for (int k = 0; k < 4; ++k) {
                     const float normal = k % 2 ? high_half(normal1[t][k / 2]) : low_half(normal1[t][k / 2]);
-                    x[t][k] = rstd1[k / 2] * (x[t][k] - sum_d[k / 2] - normal * sum_dx[k / 2]);
+                    x[t][k] = rstd1[k / 2] * x[t][k] + (normal * sum_dx[k / 2] + sum_d[k / 2]);
                 }
         }
-        reduce(3, -1, false, false);  // dy1 * normal1
+        reduce(3, -1, -1, false);  // dy1 * normal1
 
         float hidden1_gradient[2][4];
         clear(hidden1_gradient);
@@ -605,7 +629,7 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
                 if (edge < S::kEdges) *(uint4*)(edges_gradient + edge * kChannels + column) = *(const uint4*)(own_stage(buffer) + row * kRow + column);
             }
         }
-        reduce(4, -1, true, true);  // dx1, with h1
+        reduce(4, -1, kSumMessageOut, true);  // dx1, with h1
 
         if (valid)
 #pragma unroll
@@ -618,27 +642,20 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
             }
     }
 
-#pragma unroll
-    for (int t = 0; t < kOwnTiles; ++t) {
-        const int column = warp * kOwnColumns + 8 * t + 2 * q;
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
-            partial[kSumMessageOut + (r + k / 2 * 8) * kChannels + column + k % 2] = sum_hidden1[t][k];
-            partial[(k < 2 ? kSumFeedOut : kSumFeedIn) + r * kChannels + column + k % 2] = sum_hidden2[t][k];
-            if (k < 2 && r < 5) partial[kSumRows + r * kChannels + column + k] = sum_rows[t][k];
-        }
-    }
     float* scratch = (float*)stage;  // free since the last barrier
     for (int k = 0; k < 2; ++k) {
         const float sum = column_sum(sum_feed_in_bias[k]);
         if (r == 0) scratch[warp * kHidden2 + 2 * q + k] = sum;
     }
     __syncthreads();
-    if (thread < kHidden2) {
-        float sum = 0;
-        for (int k = 0; k < kWarps; ++k) sum += scratch[k * kHidden2 + thread];
-        partial[kSumFeedInBias + thread] = sum;
-        partial[kSumFeedInBias + kHidden2 + thread] = 0;  // unused
+    float feed_in_bias = 0;  // of hidden channel r
+    for (int k = 0; k < kWarps; ++k) feed_in_bias += scratch[k * kHidden2 + r];
+    if (warp == 0 && q == 0) partial[kSumFeedInBias + r] = feed_in_bias, partial[kSumFeedInBias + kHidden2 + r] = 0;  // the last are unused
+#pragma unroll
+    for (int k = 0; k < 2 * kOwnTiles; ++k) {  // dh2^T y1, from dh2^T normal1 (this lane's own sums)
+        const int column = warp * kOwnColumns + k / 2 * 8 + 2 * q + k % 2;
+        float& sum = partial[kSumFeedIn + r * kChannels + column];
+        sum = sum * vector[kNorm1Weight + column] + feed_in_bias * vector[kNorm1Bias + column];
     }
     __syncthreads();
     if (thread < kChannels) {  // the sum of dy1 = dx2 + Dm^T dh2
@@ -1144,30 +1161,30 @@ __device__ __forceinline__ void run(const Arguments& all) {
     int g, seed;  // the graph and its seed
 
     read_place(g, seed);
-    edge_update_backward<N>(shared, all.edges + g * edge_size, all.new_nodes + g * node_size, all.new_edges_gradient + g * edge_size,
-                            all.weights + (long long)seed * kPacked, all.vectors + (long long)seed * kVectors, all.edges_gradient + g * edge_size,
-                            all.partial + (long long)g * kPartial);
+    edge_update_backward<N>(shared, all.edges + g * edge_size, all.new_nodes + g * node_size, plain_pointer(all.new_edges_gradient + g * edge_size),
+                            plain_pointer(all.weights + (long long)seed * kPacked), plain_pointer(all.vectors + (long long)seed * kVectors), plain_pointer(all.edges_gradient + g * edge_size),
+                            plain_pointer(all.partial + (long long)g * kPartial));
     if (BACKWARD_LAST_PHASE < 2) return;
     __syncthreads();
 
     read_place(g, seed);
-    reverse_edges_backward<N>(shared, all.send_receive_gradient + g * hidden_size, all.partial + (long long)g * kPartial);
+    reverse_edges_backward<N>(shared, all.send_receive_gradient + g * hidden_size, plain_pointer(all.partial + (long long)g * kPartial));
     __syncthreads();
     nodes_backward<N>(shared, all.nodes + g * node_size, all.middle_nodes + g * node_size, all.message + g * node_size, all.new_nodes_gradient + g * node_size,
-                      all.weights + (long long)seed * kPacked, all.vectors + (long long)seed * kVectors, all.node_hidden + g * hidden_size,
+                      plain_pointer(all.weights + (long long)seed * kPacked), plain_pointer(all.vectors + (long long)seed * kVectors), all.node_hidden + g * hidden_size,
                       all.node_out_gradient + g * node_size, all.node_in_gradient + g * hidden_size, all.output_gradient + g * node_size,
-                      all.message_gradient + g * node_size, all.partial + (long long)g * kPartial);
+                      plain_pointer(all.message_gradient + g * node_size), plain_pointer(all.partial + (long long)g * kPartial));
     if (BACKWARD_LAST_PHASE < 3) return;
     __syncthreads();
 
     read_place(g, seed);
-    const bf16* weights = all.weights + (long long)seed * kPacked;
-    const float* vectors = all.vectors + (long long)seed * kVectors;
-    lift_messages<N>(shared, all.nodes + g * node_size, all.message_gradient + g * node_size, weights, vectors, all.lifted + kHeads * g * node_size);
+    const bf16* weights = plain_pointer(all.weights + (long long)seed * kPacked);
+    const float* vectors = plain_pointer(all.vectors + (long long)seed * kVectors);
+    lift_messages<N>(shared, all.nodes + g * node_size, plain_pointer(all.message_gradient + g * node_size), weights, vectors, plain_pointer(all.lifted + kHeads * g * node_size));
     if (BACKWARD_LAST_PHASE < 4) return;
     __syncthreads();
-    scores_backward<N>(shared, all.attention + (long long)g * kHeads * S::kEdges, all.message_gradient + g * node_size, all.lifted + kHeads * g * node_size,
-                       weights, all.edges_gradient + g * edge_size, all.qkv_gradient + 3 * g * node_size);
+    scores_backward<N>(shared, all.attention + (long long)g * kHeads * S::kEdges, plain_pointer(all.message_gradient + g * node_size), plain_pointer(all.lifted + kHeads * g * node_size),
+                       weights, plain_pointer(all.edges_gradient + g * edge_size), plain_pointer(all.qkv_gradient + 3 * g * node_size));
     if (BACKWARD_LAST_PHASE < 5) return;
     __syncthreads();
     const int thread = thread_index(), warp = thread / 32, lane = thread % 32;
@@ -1179,8 +1196,8 @@ __device__ __forceinline__ void run(const Arguments& all) {
     __syncthreads();
 
     read_place(g, seed);
-    weights = all.weights + (long long)seed * kPacked;
-    bf16 *qkv_gradient = all.qkv_gradient + 3 * g * node_size, *query_key_gradient = all.query_key_gradient + 2 * g * edge_size;
+    weights = plain_pointer(all.weights + (long long)seed * kPacked);
+    bf16 *qkv_gradient = plain_pointer(all.qkv_gradient + 3 * g * node_size), *query_key_gradient = plain_pointer(all.query_key_gradient + 2 * g * edge_size);
     all_queries_keys_backward<N>(shared, weights, query_key_gradient, qkv_gradient);
     if (BACKWARD_LAST_PHASE < 6) return;
     __syncthreads();
@@ -1197,7 +1214,7 @@ __device__ __forceinline__ void run(const Arguments& all) {
     }
     cp_async_wait<0>();
     __syncthreads();
-    queries_keys_to_edges<N>(shared, query_key_gradient, all.edges_gradient + g * edge_size);
+    queries_keys_to_edges<N>(shared, query_key_gradient, plain_pointer(all.edges_gradient + g * edge_size));
 }
 
 }  // namespace backward

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 CHANNELS, HEADS, HEAD_SIZE, NODE_HIDDEN, MESSAGE_HIDDEN, EDGE_HIDDEN = 192, 12, 16, 32, 16, 8
 """Sizes of the paper's model, which the kernels are written for."""
@@ -111,11 +110,9 @@ def layer_weights(parameters: Mapping[str, Tensor]) -> tuple[LayerWeights, list[
 
 
 def pack_matrices(parameters: Mapping[str, Tensor]) -> Tensor:
-    """What backward.cuh reads of the matrices, [S, packed]: every operand in the order of its fragments."""
-    seeds = len(parameters[MATRICES[0]])
-    matrices = [parameters[name].flatten(1) for name in MATRICES]
-    flat = torch.cat([matrices[0].new_zeros(seeds, 1), *matrices], dim=1)  # number 0 is a zero, which pads operands
-    return flat.index_select(1, _order_of(flat.device)).view(seeds, -1)
+    """What backward.cuh reads of the matrices, [S, packed]: operands in the order of their fragments."""
+    flat = torch.cat([parameters[name].flatten(1) for name in MATRICES], dim=1)
+    return flat.index_select(1, _order_of(flat.device))
 
 
 def pack_vectors(parameters: Mapping[str, Tensor]) -> Tensor:
@@ -130,7 +127,7 @@ _orders: dict[torch.device, Tensor] = {}
 
 
 def _order_of(device: torch.device) -> Tensor:
-    """Which of a seed's numbers (counted from 1; 0 is zero) stands where in its packed matrices."""
+    """Which of a seed's numbers stands where in its packed matrices."""
     if device not in _orders:
         _orders[device] = _packed(_numbered()).to(device)
     return _orders[device]
@@ -150,7 +147,7 @@ def _numbered() -> dict[str, Tensor]:
     }
     assert tuple(shapes) == MATRICES
     sizes = [torch.Size(shape).numel() for shape in shapes.values()]
-    numbers = torch.arange(1, sum(sizes) + 1).split(sizes)
+    numbers = torch.arange(sum(sizes)).split(sizes)
     return {name: block.view(shape) for (name, shape), block in zip(shapes.items(), numbers, strict=True)}
 
 
@@ -169,9 +166,9 @@ def _packed(matrices: Mapping[str, Tensor]) -> Tensor:
             _fragments(torch.cat([own, reverse])),
             _fragments(message_out),
             _fragments(feed_in),
-            _fragments(feed_out),
+            feed_out.reshape(-1),
             _fragments(feed_out.T),
-            _fragments(feed_in.T),
+            feed_in.T.reshape(-1),
             _fragments(message_out.T),
             _fragments(torch.cat([own.T, reverse.T], dim=1)),
             _fragments(ends, permuted=True),
@@ -196,7 +193,6 @@ def _fragments(matrix: Tensor, permuted: bool = False) -> Tensor:
 
     Natural: columns 16 s + 8 half + 2 q + p. Permuted: 32 b + 8 q + 4 (s % 2) + 2 half + p, for s = 2 b and 2 b + 1.
     """
-    matrix = F.pad(matrix, (0, -matrix.shape[1] % 16))
     rows = matrix.shape[0] // 8
     if permuted:  # [tile, r, block, q, step, half, p]
         return matrix.reshape(rows, 8, -1, 4, 2, 2, 2).permute(0, 2, 4, 1, 3, 5, 6).reshape(-1)

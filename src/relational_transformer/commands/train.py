@@ -16,6 +16,7 @@ from relational_transformer.training.precision import Precision
 from relational_transformer.training.session import train
 
 from .train_display import Display
+from .train_live_line import say
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,9 @@ def run(arguments: TrainArguments) -> None:
     title, test_scores = f"{arguments.processor} on {arguments.task}", [row["test"] for row in result["seeds"]]
     try:
         draw_curves(folder.curves, title, metrics, test_scores)
-        display.say(f"picture  {folder.curves}")
+        say(f"picture  {folder.curves}")
     except ModuleNotFoundError as error:  # the run is whole without it
-        display.say(f"picture  none: {error}")
+        say(f"picture  none: {error}")
     if arguments.tensorboard:
         _write_tensorboard(folder, config, metrics)
 

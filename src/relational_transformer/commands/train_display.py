@@ -1,56 +1,32 @@
 """What `rt train` shows: a live line while it runs, a table at the end."""
 
-import math
 import statistics
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 
 from relational_transformer.training import RunFolder, TrainConfig, Trainer
 
+from .train_live_line import LiveLine, duration, range_of, say
 
-class Display:
-    """A progress bar with loss, validation scores, speed and time left; plain lines where there is no terminal."""
+
+class Display(LiveLine):
+    """A live line with loss, validation scores, speed and time left."""
 
     def __init__(self, config: TrainConfig) -> None:
+        super().__init__(f"{config.task} x {len(config.seeds)}")
         self.config = config
-        self.console = Console(stderr=True)
-        self.progress = Progress(
-            TextColumn("[bold]{task.description}"),
-            BarColumn(bar_width=30),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[status]}"),
-            console=self.console,
-        )
-        self.bar = self.progress.add_task(f"{config.task} x {len(config.seeds)}", total=1, status="starting")
-        self.last_printed = -1.0
-
-    def __enter__(self) -> "Display":
-        if self.console.is_terminal:
-            self.progress.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self.console.is_terminal:
-            self.progress.stop()
 
     def update(self, trainer: Trainer) -> None:
         """Show how far the trainer is."""
         now = trainer.progress()
-        done = now.examples / now.total_examples
         status = (
-            f"loss {_range(now.losses, '.3f')}   "
-            f"validation {_range([100 * score for score in now.validation], '.1f')}%   "
-            f"{now.examples_per_second:,.0f} examples/s   {_duration(now.seconds_left)} left"
+            f"loss {range_of(now.losses, '.3f')}   "
+            f"validation {range_of([100 * score for score in now.validation], '.1f')}%   "
+            f"{now.examples_per_second:,.0f} examples/s   {duration(now.seconds_left)} left"
         )
-        failed = now.finite.count(False)
-        status += f"   {failed} of {len(now.finite)} seeds failed" if failed else ""
-        self.progress.update(self.bar, completed=done, status=status)
-        if not self.console.is_terminal and done >= self.last_printed + 0.05:
-            self.console.print(f"{done:4.0%}   {status}", highlight=False, soft_wrap=True)
-            self.last_printed = done
+        self.show(now.examples / now.total_examples, status, now.finite)
 
     def show_result(self, result: dict[str, Any], folder: RunFolder) -> None:
         """The scores of every seed, and where everything is."""
@@ -73,23 +49,4 @@ class Display:
             deviation = statistics.stdev(scores)
             table.add_row("mean", "", "", "", "", f"{statistics.mean(scores):.2f}% ± {deviation:.2f}")
         Console().print(table)
-        self.say(f"result   {folder.result}")
-
-    def say(self, line: str) -> None:
-        Console().print(line, highlight=False, markup=False, soft_wrap=True)
-
-
-def _range(values: list[float], form: str) -> str:
-    known = [value for value in values if math.isfinite(value)]
-    if not known:
-        return "-"
-    low, high = format(min(known), form), format(max(known), form)
-    return low if low == high else f"{low} to {high}"
-
-
-def _duration(seconds: float) -> str:
-    if not math.isfinite(seconds):
-        return "?"
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+        say(f"result   {folder.result}")

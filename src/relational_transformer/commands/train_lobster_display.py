@@ -1,58 +1,35 @@
 """What `rt train lobster` shows: a live line while it runs, a table of relative losses at the end."""
 
-import math
 import statistics
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import TimeRemainingColumn
 from rich.table import Table
 
 from relational_transformer.lobster import LobsterConfig, LobsterTrainer
 from relational_transformer.lobster.oracle import CAPS, equivalent_cap, oracle_loss
 from relational_transformer.training.run_folder import RunFolder
 
+from .train_live_line import LiveLine, range_of, say
 
-class LobsterDisplay:
-    """A progress bar with squared error, relative loss on validation and speed; plain lines without a terminal."""
+
+class LobsterDisplay(LiveLine):
+    """A live line with squared error, relative loss on validation and speed."""
 
     def __init__(self, config: LobsterConfig) -> None:
-        self.console = Console(stderr=True)
-        self.progress = Progress(
-            TextColumn("[bold]{task.description}"),
-            BarColumn(bar_width=30),
-            TaskProgressColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[status]}"),
-            console=self.console,
-        )
-        self.bar = self.progress.add_task(f"{config.model} x {len(config.seeds)}", total=1, status="starting")
-        self.last_printed = -1.0
-
-    def __enter__(self) -> "LobsterDisplay":
-        if self.console.is_terminal:
-            self.progress.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self.console.is_terminal:
-            self.progress.stop()
+        super().__init__(f"{config.model} x {len(config.seeds)}", "starting", TimeRemainingColumn())
 
     def update(self, trainer: LobsterTrainer) -> None:
         """Show how far the trainer is."""
         now = trainer.progress()
-        done = now.examples / now.total_examples
-        failed = now.finite.count(False)
         status = (
-            f"squared error {_range(now.losses)}   relative loss on validation {_range(now.validation)}   "
+            f"squared error {range_of(now.losses, '.3g')}   "
+            f"relative loss on validation {range_of(now.validation, '.3g')}   "
             f"{now.examples_per_second:,.0f} graphs/s"
-        ) + (f"   {failed} of {len(now.finite)} seeds failed" if failed else "")
-        self.progress.update(self.bar, completed=done, status=status)
-        if not self.console.is_terminal and done >= self.last_printed + 0.05:
-            self.console.print(f"{done:4.0%}   {status}", highlight=False, soft_wrap=True)
-            self.last_printed = done
+        )
+        self.show(now.examples / now.total_examples, status, now.finite)
 
 
 def show_result(result: dict[str, Any], folder: RunFolder) -> None:
@@ -75,7 +52,7 @@ def show_result(result: dict[str, Any], folder: RunFolder) -> None:
     console.print(table)
     if good["test"]:
         console.print(meaning(statistics.mean(good["test"]), protocol.test_graphs().distances), highlight=False)
-    console.print(f"result   {folder.result}", highlight=False, markup=False, soft_wrap=True)
+    say(f"result   {folder.result}")
 
 
 def meaning(loss: float, distances: np.ndarray) -> str:
@@ -89,11 +66,3 @@ def meaning(loss: float, distances: np.ndarray) -> str:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
-
-
-def _range(values: Sequence[float]) -> str:
-    known = [value for value in values if math.isfinite(value)]
-    if not known:
-        return "-"
-    low, high = f"{min(known):.3g}", f"{max(known):.3g}"
-    return low if low == high else f"{low} to {high}"

@@ -12,7 +12,8 @@ from relational_transformer.training.devices import default_device, find_device
 from relational_transformer.training.precision import Precision
 from relational_transformer.training.run_folder import RunFolder
 
-from .train_sokoban_display import SokobanDisplay, say, show_result
+from .train_live_line import say
+from .train_sokoban_display import SokobanDisplay, show_result
 
 
 @dataclass(frozen=True)

@@ -5,52 +5,29 @@ import statistics
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 
 from relational_transformer.sokoban import SokobanConfig
 from relational_transformer.sokoban.trainer import SokobanTrainer
 from relational_transformer.training.run_folder import RunFolder
 
+from .train_live_line import LiveLine, duration, range_of, say
 
-class SokobanDisplay:
-    """A progress bar with the share of solved games, speed and time left; plain lines where there is no terminal."""
+
+class SokobanDisplay(LiveLine):
+    """A live line with the share of solved games, speed and time left."""
 
     def __init__(self, config: SokobanConfig) -> None:
-        self.console = Console(stderr=True)
-        self.progress = Progress(
-            TextColumn("[bold]{task.description}"),
-            BarColumn(bar_width=30),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[status]}"),
-            console=self.console,
-        )
-        self.bar = self.progress.add_task(f"sokoban x {len(config.seeds)}", total=1, status="getting levels")
-        self.last_printed = -1.0
-
-    def __enter__(self) -> "SokobanDisplay":
-        if self.console.is_terminal:
-            self.progress.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self.console.is_terminal:
-            self.progress.stop()
+        super().__init__(f"sokoban x {len(config.seeds)}", "getting levels")
 
     def update(self, trainer: SokobanTrainer) -> None:
         """Show how far the trainer is."""
         now = trainer.progress()
-        done = now.steps / now.total_steps
         status = (
-            f"solved {_range([100 * share for share in now.solved])}%   "
-            f"{now.steps_per_second:,.0f} steps/s   {_duration(now.seconds_left)} left"
+            f"solved {range_of([100 * share for share in now.solved], '.1f')}%   "
+            f"{now.steps_per_second:,.0f} steps/s   {duration(now.seconds_left)} left"
         )
-        failed = now.finite.count(False)
-        status += f"   {failed} of {len(now.finite)} seeds failed" if failed else ""
-        self.progress.update(self.bar, completed=done, status=status)
-        if not self.console.is_terminal and done >= self.last_printed + 0.05:
-            self.console.print(f"{done:4.0%}   {status}", highlight=False, soft_wrap=True)
-            self.last_printed = done
+        self.show(now.steps / now.total_steps, status, now.finite)
 
 
 def show_result(result: dict[str, Any], folder: RunFolder) -> None:
@@ -76,25 +53,5 @@ def show_result(result: dict[str, Any], folder: RunFolder) -> None:
     say(f"result   {folder.result}")
 
 
-def say(line: str) -> None:
-    Console().print(line, highlight=False, markup=False, soft_wrap=True)
-
-
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f}%"
-
-
-def _range(values: list[float]) -> str:
-    known = [value for value in values if math.isfinite(value)]
-    if not known:
-        return "-"
-    low, high = f"{min(known):.1f}", f"{max(known):.1f}"
-    return low if low == high else f"{low} to {high}"
-
-
-def _duration(seconds: float) -> str:
-    if not math.isfinite(seconds):
-        return "?"
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

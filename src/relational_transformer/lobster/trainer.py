@@ -219,20 +219,8 @@ class LobsterTrainer:
         self.validation[row] = losses
 
     def _state(self) -> dict[str, Tensor]:
-        vectors = {
-            "values": self.fleet.values,
-            "first": self.fleet.first,
-            "second": self.fleet.second,
-            "best": self.best,
-        }
-        named = {
-            f"{kind}.{name}": block
-            for kind, vector in vectors.items()
-            for name, block in self.fleet.split(vector).items()
-        }
         return {
-            **named,
-            "count": self.fleet.count,
+            **self.fleet.named_state(self.best),
             "best_losses": self.best_losses,
             "finite": self.engine.finite,
             "loss_so_far": self.engine.losses,

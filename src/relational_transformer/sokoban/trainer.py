@@ -234,14 +234,8 @@ class SokobanTrainer:
         return self.total_parts if at_the_end else self.updates // self.config.recipe.updates_of_part
 
     def _state(self) -> dict[str, Tensor]:
-        vectors = {name: getattr(self.fleet, name) for name in ("values", "first", "second")} | {"best": self.best}
-        named = {
-            f"{kind}.{name}": block
-            for kind, vector in vectors.items()
-            for name, block in self.fleet.split(vector).items()
-        }
-        own = {"count": self.fleet.count, "best_solved": self.best_solved, "rows": self.rows}
-        return {**named, **own, **self.engine.state()}
+        own = {"best_solved": self.best_solved, "rows": self.rows}
+        return {**self.fleet.named_state(self.best), **own, **self.engine.state()}
 
     def _resume(self) -> None:
         found = load_checkpoint(self.folder, put_aside=True)

@@ -53,8 +53,16 @@ class Fleet:
         return {name: block.view(self.num_seeds, *shape) for (name, shape), block in blocks}
 
     def state(self) -> dict[str, Tensor]:
-        """What a checkpoint must hold."""
+        """Everything that a training step changes."""
         return {"values": self.values, "first": self.first, "second": self.second, "count": self.count}
+
+    def named_state(self, best: Tensor) -> dict[str, Tensor]:
+        """The same for a checkpoint: vectors cut into `KIND.NAME` [S, *shape], with those of the `best` parameters."""
+        vectors = {"values": self.values, "first": self.first, "second": self.second, "best": best}
+        named = {
+            f"{kind}.{name}": block for kind, vector in vectors.items() for name, block in self.split(vector).items()
+        }
+        return {**named, "count": self.count}
 
 
 @torch.no_grad()

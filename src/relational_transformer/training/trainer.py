@@ -273,20 +273,8 @@ class Trainer:
         return graph.replay
 
     def _state(self) -> dict[str, Tensor]:
-        vectors = {
-            "values": self.fleet.values,
-            "first": self.fleet.first,
-            "second": self.fleet.second,
-            "best": self.best,
-        }
-        named = {
-            f"{kind}.{name}": block
-            for kind, vector in vectors.items()
-            for name, block in self.fleet.split(vector).items()
-        }
         return {
-            **named,
-            "count": self.fleet.count,
+            **self.fleet.named_state(self.best),
             "best_scores": self.best_scores,
             "finite": self.engine.finite,
             "losses": self.losses,

@@ -142,25 +142,34 @@ class RelationalTransformer(Pretrained):
         num_nodes = node_parts[0].shape[-2]
         check_mask("node_mask", node_mask, (num_nodes,))
         check_mask("attention_mask", attention_mask, (num_nodes, num_nodes))
-        if self.global_mode == "cat":
-            node_parts += tuple(part.unsqueeze(-2) for part in global_parts)
-            edge_parts += tuple(part.unsqueeze(-2).unsqueeze(-2) for part in global_parts)
-        node_vectors, edge_vectors = self.node_input(*node_parts), self.edge_input(*edge_parts)
-
+        node_vectors, edge_vectors = self.enter(node_parts, edge_parts, global_parts)
         if self.global_input is not None:
-            core = self.global_input(*global_parts).unsqueeze(-2)
-            node_vectors = torch.cat([core, node_vectors], dim=-2)
-            edge_vectors = F.pad(edge_vectors, (0, 0, 1, 0, 1, 0))  # the core's row and column: zeros
             if node_mask is not None:
                 node_mask = F.pad(node_mask.expand(*node_mask.shape[:-1], num_nodes), (1, 0), value=True)
             if attention_mask is not None:
                 pairs = attention_mask.expand(*attention_mask.shape[:-2], num_nodes, num_nodes)
                 attention_mask = F.pad(pairs, (1, 0, 1, 0), value=True)
         layer_globals = torch.cat(global_parts, dim=-1) if self.global_mode == "att" and global_parts else None
-
         for layer in self.layers:
             node_vectors, edge_vectors = layer(node_vectors, edge_vectors, node_mask, attention_mask, layer_globals)
+        return self.leave(node_vectors, edge_vectors)
 
+    def enter(
+        self, node_parts: tuple[Tensor, ...], edge_parts: tuple[Tensor, ...], global_parts: tuple[Tensor, ...]
+    ) -> tuple[Tensor, Tensor]:
+        """What the first layer is given: projected nodes and edges, with the core node in front where there is one."""
+        if self.global_mode == "cat":
+            node_parts += tuple(part.unsqueeze(-2) for part in global_parts)
+            edge_parts += tuple(part.unsqueeze(-2).unsqueeze(-2) for part in global_parts)
+        node_vectors, edge_vectors = self.node_input(*node_parts), self.edge_input(*edge_parts)
+        if self.global_input is not None:
+            core = self.global_input(*global_parts).unsqueeze(-2)
+            node_vectors = torch.cat([core, node_vectors], dim=-2)
+            edge_vectors = F.pad(edge_vectors, (0, 0, 1, 0, 1, 0))  # the core's row and column: zeros
+        return node_vectors, edge_vectors
+
+    def leave(self, node_vectors: Tensor, edge_vectors: Tensor) -> RelationalTransformerOutput:
+        """What the last layer returned, the core node apart."""
         if self.global_input is None:
             return RelationalTransformerOutput(node_vectors, edge_vectors, None)
         return RelationalTransformerOutput(

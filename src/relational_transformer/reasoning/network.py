@@ -6,8 +6,9 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor, nn
 
-from relational_transformer.clrs.spec import SPECS, Spec, Stage
+from relational_transformer.clrs.spec import SPECS, Spec, Stage, Type
 from relational_transformer.processors import GraphState, Processor
+from relational_transformer.processors.relational import RelationalProcessor
 
 from .decoders import Decoders, Parts
 from .encoders import EncodedFeatures, Encoder
@@ -195,51 +196,90 @@ class Network(nn.Module):
 
     def step(self, inputs: EncodedInputs, hints: Packed, hidden: GraphState) -> tuple[Packed, Packed, GraphState]:
         """One step of the algorithm: logits of the next hints and of the outputs, and the new hidden state."""
+        seen = self.encode_hints(inputs, hints)
+        new = self.processor(seen.features, hidden, seen.adjacency, seen.node_mask)
+        return self.decode(seen, hidden, new)
+
+    def encode_hints(self, inputs: EncodedInputs, hints: Packed) -> EncodedInputs:
+        """The inputs with the encoded hints of a step added: all that the step sees."""
+        if self.hint_encoder is None:
+            return inputs
         features, adjacency = inputs.features, inputs.adjacency
-        if self.hint_encoder is not None:
-            num_nodes = features.nodes.shape[-2]
-            encoded = self._encode(self.hint_encoder, hints, num_nodes, inputs.node_mask)
-            features = GraphState(
-                _add(features.nodes, encoded.nodes),
-                _add(features.edges, encoded.edges),
-                _add(features.globals, encoded.globals),
-            )
-            if adjacency is not None and encoded.adjacency is not None:
-                adjacency = adjacency | encoded.adjacency
-        new = self.processor(features, hidden, adjacency, inputs.node_mask)
-        dtype = hidden.nodes.dtype
+        encoded = self._encode(self.hint_encoder, hints, features.nodes.shape[-2], inputs.node_mask)
+        features = GraphState(
+            _add(features.nodes, encoded.nodes),
+            _add(features.edges, encoded.edges),
+            _add(features.globals, encoded.globals),
+        )
+        if adjacency is not None and encoded.adjacency is not None:
+            adjacency = adjacency | encoded.adjacency
+        return EncodedInputs(features, adjacency, inputs.node_mask)
+
+    def decode(self, seen: EncodedInputs, hidden: GraphState, new: GraphState) -> tuple[Packed, Packed, GraphState]:
+        """Logits of hints and outputs, and the new hidden state as it is kept."""
+        features, dtype = seen.features, hidden.nodes.dtype
         new = GraphState(new.nodes.to(dtype), _to(new.edges, dtype), _to(new.globals, dtype))
         hint_logits, output_logits = self.decoders(
             (features.nodes, hidden.nodes, new.nodes),
             _parts(features.edges, hidden.edges, new.edges),
             _parts(features.globals, hidden.globals, new.globals),
-            adjacency,
-            inputs.node_mask,
+            seen.adjacency,
+            seen.node_mask,
         )
         return hint_logits, output_logits, new
+
+    def see(self, inputs: EncodedInputs, carry: Carry, hints: Packed, teacher_forced: Tensor) -> EncodedInputs:
+        """What a step sees: `teacher_forced` [B] examples the true `hints`, the others the carried predictions."""
+        if self.hint_encoder is None:
+            return inputs
+        return self.encode_hints(inputs, feed_hints(self.hints, hints, carry.hints, teacher_forced))
 
     def advance(
         self, inputs: EncodedInputs, carry: Carry, hints: Packed, teacher_forced: Tensor, keeps_output: Tensor
     ) -> Carry:
         """One step from carry to carry: `teacher_forced` [B] examples see `hints`, others the carried predictions."""
-        seen = feed_hints(self.hints, hints, carry.hints, teacher_forced) if self.hint_encoder is not None else {}
-        hint_logits, output_logits, hidden = self.step(inputs, seen, carry.hidden)
+        seen = self.see(inputs, carry, hints, teacher_forced)
+        new = self.processor(seen.features, carry.hidden, seen.adjacency, seen.node_mask)
+        return self._carry_on(seen, carry, new, keeps_output)
+
+    def training_step(self, inputs: EncodedInputs, carry: Carry, step: Step) -> Carry:
+        """`advance`, with the hint losses of the step added up."""
+        seen = self.see(inputs, carry, step.hints, step.teacher_forced)
+        new = self.processor(seen.features, carry.hidden, seen.adjacency, seen.node_mask)
+        return self._learn(seen, carry, new, step)
+
+    def enter_layers(self, inputs: EncodedInputs, carry: Carry, step: Step) -> tuple[EncodedInputs, Tensor, Tensor]:
+        """The part of `training_step` before the layers of a relational processor: what the step sees, and the nodes
+        and edges that its first layer is given."""
+        assert isinstance(self.processor, RelationalProcessor)
+        seen = self.see(inputs, carry, step.hints, step.teacher_forced)
+        return seen, *self.processor.enter(seen.features, carry.hidden)
+
+    def leave_layers(self, seen: EncodedInputs, carry: Carry, step: Step, nodes: Tensor, edges: Tensor) -> Carry:
+        """The part of `training_step` after the layers, of the nodes and edges that the last one returned."""
+        assert isinstance(self.processor, RelationalProcessor)
+        return self._learn(seen, carry, self.processor.leave(nodes, edges), step)
+
+    def _learn(self, seen: EncodedInputs, carry: Carry, new: GraphState, step: Step) -> Carry:
+        carried = self._carry_on(seen, carry, new, step.keeps_output)
+        added: Packed = {}
+        kept: Packed = {}
+        for group in self.hints:
+            key, logits = group.key, carried.hints[group.key]
+            added[key] = carry.hint_losses[key] + hint_losses(
+                group, logits, step.next_hints[key], step.is_target, step.totals[key], seen.node_mask
+            )
+            # Decisions have no gradient, so the next step sends none back to what they are made of.
+            kept[key] = logits if group.type == Type.SCALAR else logits.detach()
+        return carried._replace(hints=kept, hint_losses=added)
+
+    def _carry_on(self, seen: EncodedInputs, carry: Carry, new: GraphState, keeps_output: Tensor) -> Carry:
+        hint_logits, output_logits, hidden = self.decode(seen, carry.hidden, new)
         kept = {
             key: logits.where(keeps_output.reshape(-1, *(1,) * (logits.dim() - 1)), carry.outputs[key])
             for key, logits in output_logits.items()
         }
         return Carry(hidden, hint_logits, kept, carry.hint_losses)
-
-    def training_step(self, inputs: EncodedInputs, carry: Carry, step: Step) -> Carry:
-        """`advance`, with the hint losses of the step added up."""
-        carry = self.advance(inputs, carry, step.hints, step.teacher_forced, step.keeps_output)
-        added: Packed = {}
-        for group in self.hints:
-            key = group.key
-            added[key] = carry.hint_losses[key] + hint_losses(
-                group, carry.hints[key], step.next_hints[key], step.is_target, step.totals[key], inputs.node_mask
-            )
-        return carry._replace(hint_losses=added)
 
     def losses(self, batch: Batch, carry: Carry) -> Losses:
         """The loss after the last step: output losses, and the hint losses added up on the way."""

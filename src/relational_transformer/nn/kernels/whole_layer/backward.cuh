@@ -1,6 +1,6 @@
 // layer_backward: the gradients of one relational transformer layer, one thread block a graph. Fragment layouts: lane = 4 r + q; see mma_16x8x16 in
 // the emulator of the tests. Weights come packed (`pack_matrices` in parameters.py): every matrix W [out, in] that is a B operand, and its transpose where
-// needed, in fragment order, so that a fragment is one 8-byte load of a lane. What the kernel leaves to products of matrices outside: operator.py.
+// needed, in fragment order, so that a fragment is one 8-byte load of a lane (16 bytes where the weights are the left operand). What the kernel leaves to products of matrices outside: operator.py.
 //
 // Phases, a barrier between each two:
 // 0. e -> shared (cp.async); send/receive (warps 0-3, from n2); then X[ji] = B e_ij.
@@ -9,11 +9,11 @@
 //    reduces columns 24 w ... 24 w + 23 over its 128 edges by mma (staged matrix by ldmatrix.trans = B; A = h1^T, h2^T, dh2^T or a row of ones). Six matrices: de', de'*normal2,
 //    dx2 (h2 in the row's padding), normal1 (dh2 in the padding; y1 = affine of it, applied to the sum), dy1*normal1, dx1. After each, the sums are added to `partial` (one lane owns a number: deterministic). dx1 goes to the de buffer (global, bf16).
 // 2. dA, dB (columns by warps, over all edges), dsend, dreceive; nodes backward: T0 = gradient, T1 = normalized, T2 = result, rows by warps; dmessage.
-// 3. u_ih = We_v,h^T dmessage_ih for all i at once -> global scratch [N][12][192]; v.
-// 4. Row i a warp: u_i in shared; g = e u + v dmessage (the latter a block-diagonal B), softmax backward, ds -> shared; de += a u + A^T dh1_ij + B^T dh1_ji. dv by heads.
+// 3. a, v and dmessage into shared memory; dv by heads.
+// 4. u_ih = We_v,h^T dmessage_ih into shared memory (as many nodes as fit). Row i a warp: g = e u + v dmessage (the latter a block-diagonal B), softmax backward, ds in place of a; de += a u.
 // 5. Queries and keys: warp w takes head w, then every other tile of head 8 + w / 2: a head's weights stay in 96 registers, the edge tiles pass by (ldmatrix). a is saved, so no sum over a
 //    head is needed. dq_i, dk_j: mma with one-hot rows (works for any N); the halves of heads 8-11 meet in shared memory. Weight rows are packed so that a lane holds 4 neighbouring channels: 8-byte stores, whole sectors.
-// 6. dn = do + Wn^T dqkv; de += We_qk^T dqk: weights in shared memory, A rows from global (L2, one block ahead), 64 rows x 48 channels a warp at a time (N = 20: 32 x 64).
+// 6. dn = do + Wn^T dqkv; de += We_qk^T dqk + A^T dh1_ij + B^T dh1_ji: weights in shared memory as the left operand, rows of edges from global memory (L2, one block ahead) as the right one.
 #pragma once
 #include "tile.cuh"
 
@@ -37,8 +37,7 @@ constexpr int kFeedOut = kFeedIn + 8 * 192;                              // Em [
 constexpr int kFeedOutTransposed = kFeedOut + 192 * 8;                   // [8, 192]
 constexpr int kFeedInTransposed = kFeedOutTransposed + 8 * 192;          // [192, 8], row-major
 constexpr int kMessageOutTransposed = kFeedInTransposed + 192 * 8;       // [16, 192]
-constexpr int kOwnReverseTransposed = kMessageOutTransposed + 16 * 192;  // A^T beside B^T [192, 32]
-constexpr int kSendReceive = kOwnReverseTransposed + 192 * 32;           // Ws over Wr [32, 192], permuted
+constexpr int kSendReceive = kMessageOutTransposed + 16 * 192;           // Ws over Wr [32, 192], permuted
 constexpr int kSendReceiveTransposed = kSendReceive + 32 * 192;          // [192, 32]
 constexpr int kNodeIn = kSendReceiveTransposed + 192 * 32;               // F1 [32, 192], permuted
 constexpr int kNodeOut = kNodeIn + 32 * 192;                             // F2 [192, 32]
@@ -49,9 +48,10 @@ constexpr int kOutputTransposed = kOutput + 192 * 192;                   // [192
 constexpr int kNodeQkv = kOutputTransposed + 192 * 192;                  // Wn [576, 192], permuted
 constexpr int kNodeQkvTransposed = kNodeQkv + 576 * 192;                 // [192, 576], permuted
 constexpr int kEdgeQueryKey = kNodeQkvTransposed + 192 * 576;            // We[:384] [384, 192], rows of 16 reordered (phase 5)
-constexpr int kEdgeValueTransposed = kEdgeQueryKey + 384 * 192;          // We[384:]^T [192, 192]
-constexpr int kEdgeQueryKeyTransposed = kEdgeValueTransposed + 192 * 192;  // We[:384]^T [192, 384], permuted, rows of 16 reordered
-constexpr int kPacked = kEdgeQueryKeyTransposed + 192 * 384;
+constexpr int kEdgeValueTransposed = kEdgeQueryKey + 384 * 192;          // We[384:]^T [192, 192], a left operand by heads (phase 3)
+constexpr int kToEdges = kEdgeValueTransposed + 192 * 192;               // We[:384]^T, A^T, B^T [192, 416], a left operand (phase 6)
+constexpr int kToEdgesBlocks = (2 * kChannels + 2 * kHidden1) / 32;      // its blocks of 32 columns
+constexpr int kPacked = kToEdges + 192 * 416;
 
 // Biases and norms of a seed, in floats. The six of the edge update first: phase 1 keeps them in shared memory.
 constexpr int kMessageOutBias = 0, kNorm1Weight = 192, kNorm1Bias = 384, kFeedOutBias = 576, kNorm2Weight = 768, kNorm2Bias = 960;
@@ -69,21 +69,24 @@ struct Sizes {
     static constexpr int kEdges = N * N, kTiles = (kEdges + 15) / 16, kRows = 16 * kTiles, kNodeTiles = (N + 15) / 16;
     static constexpr int kChunks = (kTiles + kWarps - 1) / kWarps;
     // Byte offsets into shared memory.
-    static constexpr int kHidden = kRows * kRow * 2, kSmall = kHidden + kRows * kHidden1 * 2, kStage = kSmall + N * 32 * 4;
-    static constexpr int kBuffers = kStage + 2 * kStageBytes + 4 * kEdgeVectors <= kMaxSharedBytes ? 2 : 1;
+    static constexpr int kHidden = kMaxSharedBytes - kRows * kHidden1 * 2;  // X, at the end: phase 6 still reads it
+    static constexpr int kSmall = kRows * kRow * 2, kStage = kSmall + N * 32 * 4;
+    static constexpr int kBuffers = kStage + 2 * kStageBytes + 4 * kEdgeVectors <= kHidden ? 2 : 1;
     static constexpr int kVectorsAt = kStage + kBuffers * kStageBytes;  // phase 1
     static constexpr int kPitch = kChannels + 4;                        // of the float32 node matrices, phase 2
     static constexpr int kNodeMatrix = N * kPitch * 4, kNodeHiddenAt = kStage + 3 * kNodeMatrix;
-    static constexpr int kScores = kStage + kWarps * kHeads * kRow * 2;       // phase 4: ds [12][kRows]
+    static constexpr int kLiftedPitch = kHeads * kRow + 16;                   // phases 3 and 4: u of so many nodes at a time, [kLiftedNodes][12][kRow]
+    static constexpr int kRest = kHeads * kRows * 2 + N * kRow * 2;
+    static constexpr int kLiftedNodes = kStage + 16 * kLiftedPitch * 2 + kRest <= kHidden ? 16 : 8;
+    static constexpr int kScores = kStage + kLiftedNodes * kLiftedPitch * 2;  // a, then ds [12][kRows]
     static constexpr int kValues = kScores + kHeads * kRows * 2;              // v [N][kRow]
     static constexpr int kQueryKeyPitch = 2 * kChannels + 8;                  // phase 5: q, k [N][...] at kStage
     static constexpr int kHalves = kStage + N * kQueryKeyPitch * 2;           // sums of half a head, float32 [4][N][32]
-    static constexpr int kQueryKeyWeights = kChannels * 2 * kChannels * 2;    // phase 6: at 0
-    static constexpr int max_of(int a, int b) { return a > b ? a : b; }
-    static constexpr int kShared = max_of(max_of(kVectorsAt + 4 * kEdgeVectors, kNodeHiddenAt + 2 * N * 40 * 2),
-                                          max_of(kValues + N * kRow * 2, kQueryKeyWeights));
-    static_assert(kShared <= kMaxSharedBytes, "the graph does not fit into shared memory");
+    static constexpr int kToEdgesBytes = kChannels * kToEdgesBlocks * 32 * 2;  // phase 6: weights at 0
+    static_assert(kVectorsAt + 4 * kEdgeVectors <= kHidden && kNodeHiddenAt + 2 * N * 40 * 2 <= kHidden && kValues + N * kRow * 2 <= kHidden
+                  && kToEdgesBytes <= kHidden, "the graph does not fit into shared memory");
     static_assert(kHalves + 4 * N * 32 * 4 <= kScores, "phase 5 would overwrite ds");
+    static constexpr int kShared = kMaxSharedBytes;
 };
 
 // Everything is contiguous, [seeds, graphs, ...] and bf16 unless it says otherwise; the grid is (graphs, seeds).
@@ -97,7 +100,7 @@ struct Arguments {
     bf16 *qkv_gradient, *query_key_gradient;                       // [N, 3D], [N, N, 2D]
     bf16 *message_gradient, *output_gradient, *node_out_gradient;  // [N, D] each
     bf16 *node_in_gradient, *node_hidden, *send_receive_gradient;  // [N, 32] each
-    bf16* lifted;                                                  // scratch [N, H, D]
+    bf16* lifted;                                                  // not used any more
     float* partial;                                                // [seeds, graphs, kPartial]
 };
 
@@ -158,6 +161,19 @@ __device__ __forceinline__ Element* plain_pointer(Element* pointer) {
     return (Element*)__cvta_global_to_generic(address);  // known to be global memory
 #else
     return pointer;
+#endif
+}
+
+// Loads that stay where they stand, before the work that hides their latency (the compiler likes to move loads to their use).
+__device__ __forceinline__ uint4 load_now_16(const void* address) { return load_constant_16(address); }
+__device__ __forceinline__ uint2 load_now_8(const void* address) { return load_constant_8(address); }
+__device__ __forceinline__ unsigned load_now_4(const void* address) {
+#ifdef __CUDACC__
+    unsigned value;
+    asm volatile("ld.global.u32 %0, [%1];" : "=r"(value) : "l"(address));
+    return value;
+#else
+    return *(const unsigned*)address;
 #endif
 }
 
@@ -767,188 +783,189 @@ __device__ __forceinline__ void nodes_backward(unsigned char* shared, const bf16
     });
 }
 
-// ---- Phase 3: v into shared memory; u_ih = We_v,h^T dmessage_ih, [N, H, D] in global memory. ----
+// ---- Phase 3: a and v into shared memory; dv_j = sum_i a_ij dmessage_i into qkv_gradient. ----
 template <int N>
-__device__ __forceinline__ void lift_messages(unsigned char* shared, const bf16* nodes, const bf16* message_gradient, const bf16* weights,
-                                              const float* vectors, bf16* lifted) {
+__device__ __forceinline__ void values_backward(unsigned char* shared, const bf16* nodes, const bf16* attention, const bf16* message_gradient,
+                                                const bf16* weights, const float* vectors, bf16* qkv_gradient) {
     using S = Sizes<N>;
     const int thread = thread_index(), warp = thread / 32, lane = thread % 32, r = lane / 4, q = lane % 4;
-    bf16 *values = (bf16*)(shared + S::kValues), *scores = (bf16*)(shared + S::kScores);
+    bf16 *values = (bf16*)(shared + S::kValues), *scores = (bf16*)(shared + S::kScores), *messages = (bf16*)(shared + S::kStage);
+    for (int k = thread; k < N * kColumnTiles; k += kThreads)
+        cp_async_16(messages + k / kColumnTiles * kRow + k % kColumnTiles * 8, message_gradient + 8 * k);
+    if (S::kRows == S::kEdges)
+        for (int k = thread; k < kHeads * S::kRows / 8; k += kThreads) cp_async_16(scores + 8 * k, attention + 8 * k);
+    else
+        for (int k = thread; k < kHeads * S::kRows; k += kThreads)  // where there is no edge, no weight
+            scores[k] = k % S::kRows < S::kEdges ? attention[k / S::kRows * S::kEdges + k % S::kRows] : as_bf16(0.0f);
+    cp_async_commit();
     node_product<N, kOwnTiles, kSteps, true>(nodes, kChannels, weights + kNodeQkv + 2 * kChannels * kChannels, kColumnTiles, warp, lane,
                                              bias_of(vectors + kQkvBias + 2 * kChannels), [&](int row, int column, float first, float second) {
         pair_at(values + row * kRow + column) = pack_bf16(first, second);
     });
-    for (int k = thread; k < kHeads * (S::kRows - S::kEdges); k += kThreads)  // no edges: no gradients
-        scores[k % kHeads * S::kRows + S::kEdges + k / kHeads] = as_bf16(0.0f);
-    constexpr int batch = 4;  // heads whose loads are under way at once
-#pragma unroll 1
-    for (int first_head = 0; first_head < kHeads; first_head += batch) {
-        unsigned b[batch][kOwnTiles][2], a[batch][S::kNodeTiles][4];
+    cp_async_wait<0>();
+    __syncthreads();
+    auto weight_pair = [&](int head, int i, int j) {
+        auto one = [&](int row) { return row < N ? (unsigned)scores[head * S::kRows + row * N + min(j, N - 1)].bits : 0u; };
+        return one(i) | one(i + 1) << 16;
+    };
+    for (int head = warp; head < kHeads; head += kWarps) {  // a's transpose times dmessage
+        float sums[S::kNodeTiles][2][4];
 #pragma unroll
-        for (int k = 0; k < batch; ++k) {
-            const int head = first_head + k;
+        for (int m = 0; m < S::kNodeTiles; ++m) clear(sums[m]);
 #pragma unroll
-            for (int t = 0; t < kOwnTiles; ++t) weight_fragment(b[k][t], weights + kEdgeValueTransposed, kSteps, warp * kOwnTiles + t, head, lane);
+        for (int k = 0; k < S::kNodeTiles; ++k) {
+            unsigned both[4];
+            ldmatrix_x4_transpose(both, messages + min(16 * k + lane % 16, N - 1) * kRow + head * kHeadSize + lane / 16 * 8);
+            const unsigned b[2][2] = {{both[0], both[1]}, {both[2], both[3]}};
 #pragma unroll
             for (int m = 0; m < S::kNodeTiles; ++m) {
-                const bf16* above = message_gradient + min(16 * m + r, N - 1) * kChannels + head * kHeadSize + 2 * q;
-                const bf16* below = message_gradient + min(16 * m + r + 8, N - 1) * kChannels + head * kHeadSize + 2 * q;
-                a[k][m][0] = pair_at(above), a[k][m][1] = pair_at(below), a[k][m][2] = pair_at(above + 8), a[k][m][3] = pair_at(below + 8);
-            }
-        }
-#pragma unroll
-        for (int k = 0; k < batch; ++k)
-#pragma unroll
-            for (int m = 0; m < S::kNodeTiles; ++m)
-#pragma unroll
-                for (int t = 0; t < kOwnTiles; ++t) {
-                    float sums[4] = {0, 0, 0, 0};
-                    mma_16x8x16(sums, a[k][m], b[k][t]);
-                    const int row = 16 * m + r;
-                    bf16* at = lifted + (row * kHeads + first_head + k) * kChannels + warp * kOwnColumns + 8 * t + 2 * q;
-                    if (row < N) pair_at(at) = pack_bf16(sums[0], sums[1]);
-                    if (row + 8 < N) pair_at(at + 8 * kHeads * kChannels) = pack_bf16(sums[2], sums[3]);
-                }
-    }
-}
-
-// ---- Phase 4: ds / sqrt(16) into shared memory, dv into qkv_gradient, and the edges' gradients but those through queries and keys. ----
-template <int N>
-__device__ __forceinline__ void scores_backward(unsigned char* shared, const bf16* attention, const bf16* message_gradient, const bf16* lifted,
-                                                const bf16* weights, bf16* edges_gradient, bf16* qkv_gradient) {
-    using S = Sizes<N>;
-    const int thread = thread_index(), warp = thread / 32, lane = thread % 32, r = lane / 4, q = lane % 4;
-    const bf16 *edges = (const bf16*)shared, *hidden = (const bf16*)(shared + S::kHidden), *values = (const bf16*)(shared + S::kValues);
-    bf16 *scores = (bf16*)(shared + S::kScores), *own_lifted = (bf16*)(shared + S::kStage) + warp * kHeads * kRow;
-    for (int i = warp; i < N; i += kWarps) {
-        __syncwarp();  // the previous row's lifted messages have been read
-        for (int k = lane; k < kHeads * kColumnTiles; k += 32)
-            *(uint4*)(own_lifted + k / kColumnTiles * kRow + k % kColumnTiles * 8) = *(const uint4*)(lifted + i * kHeads * kChannels + 8 * k);
-        __syncwarp();
-        // g [j, head]: row tiles of nodes j, two column tiles of heads (12 to 15 do not exist: their columns are ignored).
-        float g[S::kNodeTiles][2][4], a[S::kNodeTiles][2][4], total[2][2] = {{0, 0}, {0, 0}};
-#pragma unroll
-        for (int k = 0; k < 8 * S::kNodeTiles; ++k) {
-            const int m = k / 8, half = k / 4 % 2, node = 16 * m + r + k / 2 % 2 * 8, head = 8 * half + 2 * q + k % 2;
-            a[m][half][k % 4] = node < N && head < kHeads ? as_float(attention[(head * N + i) * N + node]) : 0.0f;
-        }
-#pragma unroll
-        for (int m = 0; m < S::kNodeTiles; ++m) {
-            clear(g[m]);
-            const int j = min(16 * m + lane % 16, N - 1);
-#pragma unroll
-            for (int step = 0; step < kSteps; ++step) {
-                unsigned rows[4], columns[4];
-                ldmatrix_x4(rows, edges + (i * N + j) * kRow + step * 16 + lane / 16 * 8);
-                ldmatrix_x4(columns, own_lifted + min(lane / 16 * 8 + lane % 8, kHeads - 1) * kRow + step * 16 + lane / 8 % 2 * 8);
-                const unsigned low[2] = {columns[0], columns[1]}, high[2] = {columns[2], columns[3]};
-                mma_16x8x16(g[m][0], rows, low);
-                mma_16x8x16(g[m][1], rows, high);
-                // v_j . dmessage_i: this step's 16 channels are head `step`, so only its column is not zero.
-                ldmatrix_x4(rows, values + j * kRow + step * 16 + lane / 16 * 8);
-                const bf16* message = message_gradient + i * kChannels + step * kHeadSize + 2 * q;
-                const bool mine = r == step % 8;
-                const unsigned one[2] = {mine ? pair_at(message) : 0u, mine ? pair_at(message + 8) : 0u};
-                mma_16x8x16(g[m][step / 8], rows, one);
-            }
-#pragma unroll
-            for (int half = 0; half < 2; ++half)
-#pragma unroll
-                for (int k = 0; k < 4; ++k) total[half][k % 2] += a[m][half][k] * g[m][half][k];
-        }
-#pragma unroll
-        for (int k = 0; k < 4; ++k) total[k / 2][k % 2] = column_sum(total[k / 2][k % 2]);
-#pragma unroll
-        for (int m = 0; m < S::kNodeTiles; ++m) {
-#pragma unroll
-            for (int half = 0; half < 2; ++half)
-#pragma unroll
-                for (int k = 0; k < 4; ++k) {
-                    const int node = 16 * m + r + k / 2 * 8, head = 8 * half + 2 * q + k % 2;
-                    if (node < N && head < kHeads)
-                        scores[head * S::kRows + i * N + node] = as_bf16(0.25f * a[m][half][k] * (g[m][half][k] - total[half][k % 2]));
-                }
-            const int j = min(16 * m + lane % 16, N - 1), half = lane / 16;
-            unsigned own[4], reverse[4];
-            const unsigned by_head[4] = {pack_bf16(a[m][0][0], a[m][0][1]), pack_bf16(a[m][0][2], a[m][0][3]),
-                                         pack_bf16(a[m][1][0], a[m][1][1]), pack_bf16(a[m][1][2], a[m][1][3])};
-            ldmatrix_x4(own, hidden + hidden_at(i * N + j, half));
-            ldmatrix_x4(reverse, hidden + hidden_at(j * N + i, half));
-            bf16* rows[2] = {edges_gradient + (i * N + min(16 * m + r, N - 1)) * kChannels + 2 * q,
-                             edges_gradient + (i * N + min(16 * m + r + 8, N - 1)) * kChannels + 2 * q};
-            unsigned before[kColumnTiles][2];  // all under way at once
-#pragma unroll
-            for (int t = 0; t < kColumnTiles; ++t) before[t][0] = pair_at(rows[0] + 8 * t), before[t][1] = pair_at(rows[1] + 8 * t);
-            constexpr int batch = 8;  // column tiles between whose loads there is no store
-#pragma unroll
-            for (int first = 0; first < kColumnTiles; first += batch) {
-                unsigned b[batch][3][2];
-                float sums[batch][4];
-#pragma unroll
-                for (int t = 0; t < batch; ++t) {
-                    weight_fragment(b[t][0], weights + kOwnReverseTransposed, 2, first + t, 0, lane);
-                    weight_fragment(b[t][1], weights + kOwnReverseTransposed, 2, first + t, 1, lane);
-                }
-#pragma unroll
-                for (int t = 0; t < batch; t += 2) {
-                    unsigned both[4];
-                    ldmatrix_x4_transpose(both, own_lifted + min(lane % 16, kHeads - 1) * kRow + 8 * (first + t) + lane / 16 * 8);
-                    b[t][2][0] = both[0], b[t][2][1] = both[1], b[t + 1][2][0] = both[2], b[t + 1][2][1] = both[3];
-                }
-#pragma unroll
-                for (int t = 0; t < batch; ++t)
-#pragma unroll
-                    for (int k = 0; k < 4; ++k) sums[t][k] = k % 2 ? high_half(before[first + t][k / 2]) : low_half(before[first + t][k / 2]);
-#pragma unroll
-                for (int t = 0; t < batch; ++t) mma_16x8x16(sums[t], own, b[t][0]);
-#pragma unroll
-                for (int t = 0; t < batch; ++t) mma_16x8x16(sums[t], reverse, b[t][1]);
-#pragma unroll
-                for (int t = 0; t < batch; ++t) mma_16x8x16(sums[t], by_head, b[t][2]);
-#pragma unroll
-                for (int t = 0; t < batch; ++t) {
-                    if (16 * m + r < N) pair_at(rows[0] + 8 * (first + t)) = pack_bf16(sums[t][0], sums[t][1]);
-                    if (16 * m + r + 8 < N) pair_at(rows[1] + 8 * (first + t)) = pack_bf16(sums[t][2], sums[t][3]);
-                }
-            }
-        }
-    }
-    // dv_j = sum_i a_ij dmessage_i: a's transpose times dmessage, head by head.
-    auto weight_pair = [&](int head, int i, int j) {
-        auto one = [&](int row) { return row < N ? (unsigned)attention[(head * N + row) * N + min(j, N - 1)].bits : 0u; };
-        return one(i) | one(i + 1) << 16;
-    };
-    auto message_pair = [&](int i, int column) {
-        auto one = [&](int row) { return (unsigned)message_gradient[min(row, N - 1) * kChannels + column].bits; };
-        return one(i) | one(i + 1) << 16;
-    };
-    for (int head = warp; head < kHeads; head += kWarps) {
-        unsigned b[S::kNodeTiles][2][2];
-#pragma unroll
-        for (int k = 0; k < S::kNodeTiles; ++k)
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const int column = head * kHeadSize + 8 * half + r;
-                b[k][half][0] = message_pair(16 * k + 2 * q, column), b[k][half][1] = message_pair(16 * k + 2 * q + 8, column);
-            }
-#pragma unroll
-        for (int m = 0; m < S::kNodeTiles; ++m) {
-            float sums[2][4];
-            clear(sums);
-#pragma unroll
-            for (int k = 0; k < S::kNodeTiles; ++k) {
                 const int j = 16 * m + r, i = 16 * k + 2 * q;
                 const unsigned rows[4] = {weight_pair(head, i, j), weight_pair(head, i, j + 8), weight_pair(head, i + 8, j), weight_pair(head, i + 8, j + 8)};
-                mma_16x8x16(sums[0], rows, b[k][0]);
-                mma_16x8x16(sums[1], rows, b[k][1]);
+                mma_16x8x16(sums[m][0], rows, b[0]);
+                mma_16x8x16(sums[m][1], rows, b[1]);
             }
+        }
+#pragma unroll
+        for (int m = 0; m < S::kNodeTiles; ++m)
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 bf16* at = qkv_gradient + (16 * m + r) * 3 * kChannels + 2 * kChannels + head * kHeadSize + 8 * half + 2 * q;
-                if (16 * m + r < N) pair_at(at) = pack_bf16(sums[half][0], sums[half][1]);
-                if (16 * m + r + 8 < N) pair_at(at + 8 * 3 * kChannels) = pack_bf16(sums[half][2], sums[half][3]);
+                if (16 * m + r < N) pair_at(at) = pack_bf16(sums[m][half][0], sums[m][half][1]);
+                if (16 * m + r + 8 < N) pair_at(at + 8 * 3 * kChannels) = pack_bf16(sums[m][half][2], sums[m][half][3]);
+            }
+    }
+    __syncthreads();
+}
+
+// u_ih = We_v,h^T dmessage_ih of the nodes from `first_node`, into shared memory. Weights are the left operand: 144 tiles of 16 channels (12 of every head), 18 a warp.
+template <int N>
+__device__ __forceinline__ void lift_messages(unsigned char* shared, int first_node, const bf16* message_gradient, const bf16* weights) {
+    using S = Sizes<N>;
+    constexpr int count = kHeads * kSteps / kWarps, tiles = S::kLiftedNodes / 8;
+    const int thread = thread_index(), warp = thread / 32, lane = thread % 32, r = lane / 4, q = lane % 4;
+    const bf16* left = weights + kEdgeValueTransposed + (warp * count * 32 + lane) * 8;
+    const int head = warp * count / kSteps, first_tile = warp * count % kSteps;  // the warp's tiles belong to two heads
+    uint4 words[count];
+    uint2 messages[tiles][2];
+#pragma unroll
+    for (int k = 0; k < count; ++k) words[k] = load_now_16(left + k * 32 * 8);
+#pragma unroll
+    for (int n = 0; n < tiles; ++n)
+#pragma unroll
+        for (int k = 0; k < 2; ++k)
+            messages[n][k] = load_now_8(message_gradient + min(first_node + 8 * n + r, N - 1) * kChannels + (head + k) * kHeadSize + 4 * q);
+    bf16* lifted = (bf16*)(shared + S::kStage) + r * S::kLiftedPitch + head * kRow + 4 * q;
+#pragma unroll
+    for (int k = 0; k < count; ++k) {
+        const bool second = first_tile + k >= kSteps;
+        const unsigned a[4] = {words[k].x, words[k].y, words[k].z, words[k].w};
+        bf16* at = lifted + (second ? kRow - kSteps * 16 : 0) + (first_tile + k) * 16;
+#pragma unroll
+        for (int n = 0; n < tiles; ++n) {
+            const unsigned b[2] = {second ? messages[n][1].x : messages[n][0].x, second ? messages[n][1].y : messages[n][0].y};
+            float sums[4] = {0, 0, 0, 0};
+            mma_16x8x16(sums, a, b);
+            *(uint2*)(at + 8 * n * S::kLiftedPitch) =
+                make_uint2(movmatrix_transpose(pack_bf16(sums[0], sums[1])), movmatrix_transpose(pack_bf16(sums[2], sums[3])));
+        }
+    }
+}
+
+// ---- Phase 4, row i of the edges by one warp: g = e u + v dmessage, ds / sqrt(16) in place of a, edges_gradient += a u. ----
+template <int N>
+__device__ __forceinline__ void row_backward(unsigned char* shared, int i, const bf16* own_lifted, const bf16* message_gradient, bf16* edges_gradient) {
+    using S = Sizes<N>;
+    const int lane = thread_index() % 32, r = lane / 4, q = lane % 4;
+    const bf16 *edges = (const bf16*)shared, *values = (const bf16*)(shared + S::kValues);
+    bf16* scores = (bf16*)(shared + S::kScores);
+    unsigned before[S::kNodeTiles][kColumnTiles][2], message[2][2];  // under way while g is made
+#pragma unroll
+    for (int k = 0; k < 4; ++k)  // of heads r and 8 + r
+        message[k / 2][k % 2] = load_now_4(message_gradient + i * kChannels + min(k / 2 * 8 + r, kHeads - 1) * kHeadSize + k % 2 * 8 + 2 * q);
+    auto row_at = [&](int m, int below) { return edges_gradient + (i * N + min(16 * m + r + 8 * below, N - 1)) * kChannels + 2 * q; };
+#pragma unroll
+    for (int m = 0; m < S::kNodeTiles; ++m) {
+        const bf16 *above = row_at(m, 0), *below = row_at(m, 1);
+#pragma unroll
+        for (int t = 0; t < kColumnTiles; ++t) before[m][t][0] = load_now_4(above + 8 * t), before[m][t][1] = load_now_4(below + 8 * t);
+    }
+    // g [j, head]: row tiles of nodes j, two column tiles of heads (12 to 15 do not exist: their columns are ignored).
+    float g[S::kNodeTiles][2][4], a[S::kNodeTiles][2][4], total[2][2] = {{0, 0}, {0, 0}};
+#pragma unroll
+    for (int k = 0; k < 8 * S::kNodeTiles; ++k) {
+        const int m = k / 8, half = k / 4 % 2, node = 16 * m + r + k / 2 % 2 * 8, head = 8 * half + 2 * q + k % 2;
+        a[m][half][k % 4] = node < N && head < kHeads ? as_float(scores[head * S::kRows + i * N + node]) : 0.0f;
+    }
+#pragma unroll
+    for (int m = 0; m < S::kNodeTiles; ++m) {
+        float through_values[2][4];  // a chain of its own
+        clear(g[m]), clear(through_values);
+        const int j = min(16 * m + lane % 16, N - 1);
+#pragma unroll
+        for (int step = 0; step < kSteps; ++step) {
+            unsigned rows[4], columns[4];
+            ldmatrix_x4(rows, edges + (i * N + j) * kRow + step * 16 + lane / 16 * 8);
+            ldmatrix_x4(columns, own_lifted + min(lane / 16 * 8 + lane % 8, kHeads - 1) * kRow + step * 16 + lane / 8 % 2 * 8);
+            const unsigned low[2] = {columns[0], columns[1]}, high[2] = {columns[2], columns[3]};
+            mma_16x8x16(g[m][0], rows, low);
+            mma_16x8x16(g[m][1], rows, high);
+            // v_j . dmessage_i: this step's 16 channels are head `step`, so only its column is not zero.
+            ldmatrix_x4(rows, values + j * kRow + step * 16 + lane / 16 * 8);
+            const bool mine = r == step % 8;
+            const unsigned one[2] = {mine ? message[step / 8][0] : 0u, mine ? message[step / 8][1] : 0u};
+            mma_16x8x16(through_values[step / 8], rows, one);
+        }
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+#pragma unroll
+            for (int k = 0; k < 4; ++k) {
+                g[m][half][k] += through_values[half][k];
+                total[half][k % 2] += a[m][half][k] * g[m][half][k];
+            }
+    }
+#pragma unroll
+    for (int k = 0; k < 4; ++k) total[k / 2][k % 2] = column_sum(total[k / 2][k % 2]);
+#pragma unroll
+    for (int m = 0; m < S::kNodeTiles; ++m) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+#pragma unroll
+            for (int k = 0; k < 4; ++k) {
+                const int node = 16 * m + r + k / 2 * 8, head = 8 * half + 2 * q + k % 2;
+                if (node < N && head < kHeads)
+                    scores[head * S::kRows + i * N + node] = as_bf16(0.25f * a[m][half][k] * (g[m][half][k] - total[half][k % 2]));
+            }
+        const unsigned by_head[4] = {pack_bf16(a[m][0][0], a[m][0][1]), pack_bf16(a[m][0][2], a[m][0][3]),
+                                     pack_bf16(a[m][1][0], a[m][1][1]), pack_bf16(a[m][1][2], a[m][1][3])};
+        bf16* rows[2] = {row_at(m, 0), row_at(m, 1)};
+#pragma unroll
+        for (int first = 0; first < kColumnTiles; first += 2) {
+            unsigned both[4];
+            ldmatrix_x4_transpose(both, own_lifted + min(lane % 16, kHeads - 1) * kRow + 8 * first + lane / 16 * 8);
+#pragma unroll
+            for (int t = first; t < first + 2; ++t) {
+                const unsigned b[2] = {both[t % 2 * 2], both[t % 2 * 2 + 1]}, above = before[m][t][0], below = before[m][t][1];
+                float sums[4] = {low_half(above), high_half(above), low_half(below), high_half(below)};
+                mma_16x8x16(sums, by_head, b);
+                if (16 * m + r < N) pair_at(rows[0] + 8 * t) = pack_bf16(sums[0], sums[1]);
+                if (16 * m + r + 8 < N) pair_at(rows[1] + 8 * t) = pack_bf16(sums[2], sums[3]);
             }
         }
+    }
+}
+
+template <int N>
+__device__ __forceinline__ void scores_backward(unsigned char* shared, const bf16* message_gradient, const bf16* weights, bf16* edges_gradient) {
+    using S = Sizes<N>;
+    const int warp = thread_index() / 32;
+#pragma unroll 1
+    for (int first = 0; first < N; first += S::kLiftedNodes) {
+        if (first) __syncthreads();
+        lift_messages<N>(shared, first, message_gradient, weights);
+        __syncthreads();
+#pragma unroll 1
+        for (int k = warp; k < min(S::kLiftedNodes, N - first); k += kWarps)
+            row_backward<N>(shared, first + k, (const bf16*)(shared + S::kStage) + k * S::kLiftedPitch, message_gradient, edges_gradient);
     }
 }
 
@@ -1086,65 +1103,81 @@ __device__ __forceinline__ void all_queries_keys_backward(unsigned char* shared,
     }
 }
 
-// ---- Phase 6: edges_gradient += dqk We_qk. The weights are in shared memory, their rows in the order of phase 5 (a lane gets 4 neighbouring channels of
-// two column tiles); a warp takes kRowTiles x 16 edges and a part of the channels at a time. ----
+// ---- Phase 6: edges_gradient += We_qk^T dqk_ij + A^T dh1_ij + B^T dh1_ji. The weights are the left operand, in shared memory; the right one is 8 edges, whose
+// rows come as they lie, 16 bytes a lane: dqk from global memory, one block of 32 channels ahead; dh1 of both directions, the last block, from X. A warp takes
+// 48 channels of `edge_tiles` x 8 edges at a time. What was there before is turned (movmatrix) into the accumulators, and the result back. ----
 template <int N>
 __device__ __forceinline__ void queries_keys_to_edges(const unsigned char* shared, const bf16* query_key_gradient, bf16* edges_gradient) {
     using S = Sizes<N>;
-    constexpr bool large = S::kTiles % 4 == 0;  // fewer reads of weights; else fewer idle warps
-    constexpr int row_tiles = large ? 4 : 2, parts = large ? 4 : 3, tiles = kColumnTiles / parts, blocks = kSteps;
+    constexpr int all_tiles = (S::kEdges + 7) / 8, edge_tiles = all_tiles % 8 == 0 ? 8 : 5, groups = (all_tiles + edge_tiles - 1) / edge_tiles;
+    constexpr int channel_tiles = 3, parts = kSteps / channel_tiles;
+    constexpr bool whole = S::kEdges % (8 * edge_tiles) == 0;  // no group reaches beyond the edges
     const int thread = thread_index(), warp = thread / 32, lane = thread % 32, r = lane / 4, q = lane % 4;
-    const bf16* weights = (const bf16*)shared;
+    const bf16* hidden = (const bf16*)(shared + S::kHidden);
 #pragma unroll 1
-    for (int unit = warp; unit < (S::kTiles + row_tiles - 1) / row_tiles * parts; unit += kWarps) {
-        const int first_row = unit / parts * row_tiles * 16 + r, first_tile = unit % parts * tiles;
-        const bf16* row_pointer = query_key_gradient + 8 * q;
-        auto load = [&](uint4 (&x)[2 * row_tiles], int block) {  // rows r, r + 8 of every row tile
+    for (int unit = warp; unit < groups * parts; unit += kWarps) {
+        const int first_edge = unit / parts * edge_tiles * 8 + r, first_tile = unit % parts * channel_tiles;
+        auto edge_of = [&](int n) { return whole ? first_edge + 8 * n : min(first_edge + 8 * n, S::kEdges - 1); };
+        const bf16* weights = (const bf16*)shared + (first_tile * kToEdgesBlocks * 2 * 32 + lane) * 8;
+        const bf16* rows = query_key_gradient + (whole ? first_edge * 2 * kChannels : 0) + 8 * q;
+        bf16* gradient = edges_gradient + (whole ? first_edge * kChannels : 0) + first_tile * 16 + 4 * q;
+        auto load = [&](uint4 (&x)[edge_tiles], int block) {
 #pragma unroll
-            for (int k = 0; k < 2 * row_tiles; ++k) x[k] = *(const uint4*)(row_pointer + min(first_row + 8 * k, S::kEdges - 1) * 2 * kChannels + 32 * block);
+            for (int n = 0; n < edge_tiles; ++n) x[n] = load_now_16(rows + (whole ? 8 * n : edge_of(n)) * 2 * kChannels + 32 * block);
         };
-        auto gradient_at = [&](int k, int t) {
-            return (uint2*)(edges_gradient + min(first_row + 8 * k, S::kEdges - 1) * kChannels + (first_tile + t) * 8 + 4 * q);
-        };
-        uint4 next[2 * row_tiles];
-        load(next, 0);
-        float sums[row_tiles][tiles][4];
+        auto gradient_at = [&](int n, int m) { return (uint2*)(gradient + (whole ? 8 * n : edge_of(n)) * kChannels + 16 * m); };
+        float sums[channel_tiles][edge_tiles][4];
+        auto multiply = [&](const uint4 (&x)[edge_tiles], int block) {
 #pragma unroll
-        for (int k = 0; k < 2 * row_tiles; ++k)
+            for (int step = 0; step < 2; ++step)
 #pragma unroll
-            for (int t = 0; t < tiles; t += 2) {
-                const uint2 pairs = *gradient_at(k, t);
-                sums[k / 2][t][k % 2 * 2] = low_half(pairs.x), sums[k / 2][t][k % 2 * 2 + 1] = high_half(pairs.x);
-                sums[k / 2][t + 1][k % 2 * 2] = low_half(pairs.y), sums[k / 2][t + 1][k % 2 * 2 + 1] = high_half(pairs.y);
-            }
-#pragma unroll 2
-        for (int block = 0; block < blocks; ++block) {
-            unsigned a[row_tiles][2][4];
+                for (int m = 0; m < channel_tiles; ++m) {
+                    const uint4 words = *(const uint4*)(weights + ((m * kToEdgesBlocks + block) * 2 + step) * 32 * 8);
+                    const unsigned a[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
-            for (int k = 0; k < row_tiles; ++k) {
-                const uint4 above = next[2 * k], below = next[2 * k + 1];
-                a[k][0][0] = above.x, a[k][0][1] = below.x, a[k][0][2] = above.y, a[k][0][3] = below.y;
-                a[k][1][0] = above.z, a[k][1][1] = below.z, a[k][1][2] = above.w, a[k][1][3] = below.w;
-            }
-            if (block + 1 < blocks) load(next, block + 1);
-#pragma unroll
-            for (int t = 0; t < tiles; ++t)
-#pragma unroll
-                for (int step = 0; step < 2; ++step) {
-                    unsigned b[2];
-                    weight_fragment(b, weights, 2 * kSteps, first_tile + t, 2 * block + step, lane);
-#pragma unroll
-                    for (int k = 0; k < row_tiles; ++k) mma_16x8x16(sums[k][t], a[k][step], b);
+                    for (int n = 0; n < edge_tiles; ++n) {
+                        const unsigned b[2] = {step ? x[n].z : x[n].x, step ? x[n].w : x[n].y};
+                        mma_16x8x16(sums[m][n], a, b);
+                    }
                 }
+        };
+        uint4 even[edge_tiles], odd[edge_tiles];
+        uint2 before[edge_tiles][channel_tiles];
+        load(even, 0);
+#pragma unroll
+        for (int n = 0; n < edge_tiles; ++n)
+#pragma unroll
+            for (int m = 0; m < channel_tiles; ++m) before[n][m] = load_now_8(gradient_at(n, m));
+#pragma unroll
+        for (int n = 0; n < edge_tiles; ++n)
+#pragma unroll
+            for (int m = 0; m < channel_tiles; ++m) {
+                const unsigned upper = movmatrix_transpose(before[n][m].x), lower = movmatrix_transpose(before[n][m].y);
+                sums[m][n][0] = low_half(upper), sums[m][n][1] = high_half(upper), sums[m][n][2] = low_half(lower), sums[m][n][3] = high_half(lower);
+            }
+#pragma unroll 1
+        for (int block = 0; block < kSteps; block += 2) {
+            load(odd, block + 1);
+            multiply(even, block);
+            if (block + 2 < kSteps) load(even, block + 2);
+            else {
+#pragma unroll
+                for (int n = 0; n < edge_tiles; ++n) {
+                    const int edge = edge_of(n), turned = edge % N * N + edge / N;
+                    even[n] = *(const uint4*)(hidden + hidden_at(q < 2 ? edge : turned, q % 2));
+                }
+            }
+            multiply(odd, block + 1);
         }
+        multiply(even, kSteps);
 #pragma unroll
-        for (int k = 0; k < 2 * row_tiles; ++k)
-            if (first_row + 8 * k < S::kEdges)
+        for (int n = 0; n < edge_tiles; ++n)
 #pragma unroll
-                for (int t = 0; t < tiles; t += 2) {
-                    const float *first = sums[k / 2][t] + k % 2 * 2, *second = sums[k / 2][t + 1] + k % 2 * 2;
-                    *gradient_at(k, t) = make_uint2(pack_bf16(first[0], first[1]), pack_bf16(second[0], second[1]));
-                }
+            for (int m = 0; m < channel_tiles; ++m) {
+                const unsigned upper = movmatrix_transpose(pack_bf16(sums[m][n][0], sums[m][n][1]));
+                const unsigned lower = movmatrix_transpose(pack_bf16(sums[m][n][2], sums[m][n][3]));
+                if (whole || first_edge + 8 * n < S::kEdges) *gradient_at(n, m) = make_uint2(upper, lower);
+            }
     }
 }
 
@@ -1180,11 +1213,10 @@ __device__ __forceinline__ void run(const Arguments& all) {
     read_place(g, seed);
     const bf16* weights = plain_pointer(all.weights + (long long)seed * kPacked);
     const float* vectors = plain_pointer(all.vectors + (long long)seed * kVectors);
-    lift_messages<N>(shared, all.nodes + g * node_size, plain_pointer(all.message_gradient + g * node_size), weights, vectors, plain_pointer(all.lifted + kHeads * g * node_size));
+    values_backward<N>(shared, all.nodes + g * node_size, all.attention + (long long)g * kHeads * S::kEdges, plain_pointer(all.message_gradient + g * node_size), weights,
+                       vectors, plain_pointer(all.qkv_gradient + 3 * g * node_size));
     if (BACKWARD_LAST_PHASE < 4) return;
-    __syncthreads();
-    scores_backward<N>(shared, all.attention + (long long)g * kHeads * S::kEdges, plain_pointer(all.message_gradient + g * node_size), plain_pointer(all.lifted + kHeads * g * node_size),
-                       weights, plain_pointer(all.edges_gradient + g * edge_size), plain_pointer(all.qkv_gradient + 3 * g * node_size));
+    scores_backward<N>(shared, plain_pointer(all.message_gradient + g * node_size), weights, plain_pointer(all.edges_gradient + g * edge_size));
     if (BACKWARD_LAST_PHASE < 5) return;
     __syncthreads();
     const int thread = thread_index(), warp = thread / 32, lane = thread % 32;
@@ -1201,7 +1233,7 @@ __device__ __forceinline__ void run(const Arguments& all) {
     all_queries_keys_backward<N>(shared, weights, query_key_gradient, qkv_gradient);
     if (BACKWARD_LAST_PHASE < 6) return;
     __syncthreads();
-    for (int k = thread; k < S::kQueryKeyWeights / 16; k += kThreads) cp_async_16(shared + 16 * k, weights + kEdgeQueryKeyTransposed + 8 * k);
+    for (int k = thread; k < S::kToEdgesBytes / 16; k += kThreads) cp_async_16(shared + 16 * k, weights + kToEdges + 8 * k);
     cp_async_commit();
     node_product<N, kOwnTiles, 3 * kSteps, true>(qkv_gradient, 3 * D, weights + kNodeQkvTransposed, kColumnTiles, warp, lane,
                                                  residual_of(all.output_gradient + g * node_size), [&](int row, int column, float first, float second) {

@@ -170,7 +170,6 @@ def _packed(matrices: Mapping[str, Tensor]) -> Tensor:
             _fragments(feed_out.T),
             feed_in.T.reshape(-1),
             _fragments(message_out.T),
-            _fragments(torch.cat([own.T, reverse.T], dim=1)),
             _fragments(ends, permuted=True),
             _fragments(ends.T),
             _fragments(node_in, permuted=True),
@@ -182,8 +181,8 @@ def _packed(matrices: Mapping[str, Tensor]) -> Tensor:
             _fragments(node_qkv, permuted=True),
             _fragments(node_qkv.T, permuted=True),
             _fragments(_neighbours(query_key)),
-            _fragments(value.T),
-            _fragments(_neighbours(query_key.T), permuted=True),
+            _left_fragments(value.T, step=16).transpose(0, 1).reshape(-1),
+            _left_fragments(torch.cat([query_key.T, own.T, reverse.T], dim=1), step=32).reshape(-1),
         ]
     )
 
@@ -197,6 +196,16 @@ def _fragments(matrix: Tensor, permuted: bool = False) -> Tensor:
     if permuted:  # [tile, r, block, q, step, half, p]
         return matrix.reshape(rows, 8, -1, 4, 2, 2, 2).permute(0, 2, 4, 1, 3, 5, 6).reshape(-1)
     return matrix.reshape(rows, 8, -1, 2, 4, 2).permute(0, 2, 1, 4, 3, 5).reshape(-1)
+
+
+def _left_fragments(matrix: Tensor, step: int) -> Tensor:
+    """[out, in] -> [out / 16, in / step, step / 16 * 256]: left operands, a lane's four pairs of 16 x 16 together.
+
+    A lane's columns are neighbours: step / 4 of each `step`. Rows of every 16: `_neighbours`.
+    """
+    # [tile, lower, r, block, q, operand, half, p] -> [tile, block, operand, r, q, half, lower, p]
+    split = _neighbours(matrix).reshape(matrix.shape[0] // 16, 2, 8, -1, 4, step // 16, 2, 2)
+    return split.permute(0, 3, 5, 2, 4, 6, 1, 7).flatten(2)
 
 
 def _neighbours(matrix: Tensor) -> Tensor:

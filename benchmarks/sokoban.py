@@ -23,7 +23,7 @@ from relational_transformer.sokoban import RECIPES, Agent, Environment, Levels, 
 from relational_transformer.sokoban.agent import Model
 from relational_transformer.sokoban.chance import draw, first_levels
 from relational_transformer.sokoban.engine import Engine
-from relational_transformer.sokoban.trainer import node_capacity
+from relational_transformer.sokoban.size_classes import size_classes
 from relational_transformer.training.fleet import Fleet, initialise
 from relational_transformer.training.precision import Precision
 from relational_transformer.training.provenance import hardware
@@ -84,11 +84,13 @@ def measure_training(
     torch.set_float32_matmul_precision("highest" if precision in ("fp32", "fp64") else "high")
     agents = [initialise(lambda: Agent(model), seed) for seed in seeds]
     agents[0].to(device)
-    games = Environment(
-        levels, first_levels(seeds, recipe.num_games, len(levels)).flatten(), node_capacity(levels.open_cells)
-    )
-    engine = Engine(agents[0], Fleet(agents, device), games, recipe, precision=precision, compiled=arguments.compile)
-    chance = draw(seeds, 0, DRAWN, recipe.window, recipe.num_games, len(levels))
+    classes = size_classes(levels.to("cpu"), recipe.num_games, recipe.size_classes)
+    games = Environment(levels, first_levels(seeds, classes).flatten(), classes[-1].capacity)
+    engine = Engine(
+        agents[0], Fleet(agents, device), games, recipe,
+        precision=precision, compiled=arguments.compile, classes=classes if model == "rt" else None,
+    )  # fmt: skip
+    chance = draw(seeds, 0, DRAWN, recipe.window, classes)
 
     def update(number: int) -> None:
         if number % DRAWN == 0:
@@ -116,7 +118,9 @@ def training(arguments: argparse.Namespace, levels: Levels, device: torch.device
         for precision in arguments.precisions:
             anchor = None
             for games in (1, *arguments.games) if arguments.anchor else arguments.games:
-                recipe = replace(RECIPES["batched"], num_games=games, window=arguments.window)
+                recipe = replace(
+                    RECIPES["batched"], num_games=games, window=arguments.window, size_classes=arguments.size_classes
+                )
                 if device.type == "cuda":
                     torch.cuda.reset_peak_memory_stats()
                 torch.compiler.reset()
@@ -142,6 +146,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=["transformer", "rt"], choices=get_args(Model))
     parser.add_argument("--precisions", nargs="+", default=["tf32"], choices=get_args(Precision))
     parser.add_argument("--window", type=int, default=RECIPES["batched"].window, help="steps between two updates")
+    parser.add_argument("--size-classes", type=int, default=RECIPES["batched"].size_classes, help="at most so many")
     parser.add_argument("--seeds", type=int, default=1, help="seeds trained together")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=torch.cuda.is_available())
     parser.add_argument("--anchor", action=argparse.BooleanOptionalAction, default=True, help="also train one game")

@@ -60,6 +60,19 @@ def test_a_new_agent_plays_every_action_alike(model: str):
     assert not decision.logits.any()
 
 
+def test_the_last_layer_makes_of_the_core_what_the_whole_layer_does():
+    agent, seen = agent_that_decides("rt"), observe(capacity=30)
+    graph = agent.embed(seen, memo(kept=True))
+    edges = torch.randn(graph.edges.shape, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    last = agent.layers[-1]
+    core, nothing = last(graph.nodes, edges, graph.node_mask)
+    whole = last.layer(graph.nodes, edges, graph.node_mask).nodes
+    assert core.shape == (3, 1, SETTINGS.size)
+    assert nothing is None
+    torch.testing.assert_close(core[:, 0], whole[:, 0])
+    assert not torch.allclose(core[:, 0], graph.nodes[:, 0])
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_room_for_more_factors_changes_nothing(model: str):
     agent = agent_that_decides(model)

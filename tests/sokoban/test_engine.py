@@ -7,11 +7,13 @@ import pytest
 import torch
 
 from relational_transformer.sokoban import Agent, Environment, Recipe, parse_levels
-from relational_transformer.sokoban.agent import Memo
+from relational_transformer.sokoban.agent import Decision, Memo
 from relational_transformer.sokoban.chance import draw, first_levels
 from relational_transformer.sokoban.engine import Engine
 from relational_transformer.sokoban.evaluation import no_memo
+from relational_transformer.sokoban.size_classes import size_classes
 from relational_transformer.training.fleet import Fleet, initialise
+from relational_transformer.training.precision import Precision
 from tests.sokoban.small import CORRIDOR, ROOMS, SETTINGS
 
 RECIPE = Recipe(num_games=3, window=4, learning_rate=1e-2, gradient_clip=2.0)
@@ -19,14 +21,18 @@ UPDATES = 32  # 128 steps: some games are solved by chance, in the middle of a w
 LEVELS = 3 * CORRIDOR + ROOMS
 
 
-def make_engine(seeds: tuple[int, ...], *, model: str, games: int, compiled: bool = False) -> Engine:
-    agents = [initialise(lambda: Agent(model, SETTINGS), seed).double() for seed in seeds]
+def make_engine(
+    seeds: tuple[int, ...], *, model: str, games: int, compiled: bool = False, precision: Precision = "fp64"
+) -> Engine:
+    agents = [initialise(lambda: Agent(model, SETTINGS), seed) for seed in seeds]
+    agents = [agent.double() for agent in agents] if precision == "fp64" else agents
     fleet = Fleet(agents, torch.device("cpu"))
     levels = parse_levels(LEVELS)
-    environment = Environment(levels, first_levels(seeds, games, len(levels)).flatten())
+    classes = size_classes(levels, games, most=1)
+    environment = Environment(levels, first_levels(seeds, classes).flatten())
     recipe = Recipe(**{**vars(RECIPE), "num_games": games})
-    engine = Engine(agents[0], fleet, environment, recipe, precision="fp64", compiled=compiled)
-    engine.load(draw(seeds, 0, UPDATES, recipe.window, games, len(levels)))
+    engine = Engine(agents[0], fleet, environment, recipe, precision=precision, compiled=compiled)
+    engine.load(draw(seeds, 0, UPDATES, recipe.window, classes))
     return engine
 
 
@@ -35,8 +41,9 @@ def slow_training(seed: int, model: str) -> tuple[dict[str, torch.Tensor], dict[
     agent = initialise(lambda: Agent(model, SETTINGS), seed).double()
     optimizer = torch.optim.Adam(agent.parameters(), lr=RECIPE.learning_rate, eps=RECIPE.adam_epsilon)
     levels = parse_levels(LEVELS)
-    chance = draw((seed,), 0, UPDATES, RECIPE.window, 1, len(levels))
-    environment = Environment(levels, first_levels((seed,), 1, len(levels)).flatten())
+    classes = size_classes(levels, 1, most=1)
+    chance = draw((seed,), 0, UPDATES, RECIPE.window, classes)
+    environment = Environment(levels, first_levels((seed,), classes).flatten())
     memo = no_memo(agent, 1, torch.device("cpu"))
     sums = {"rewards": 0.0, "finished": 0.0, "solved": 0.0}
     ended_within_window = 0
@@ -109,6 +116,28 @@ def test_a_loss_that_is_not_finite_is_noted_for_its_seed_alone():
     engine.update()
     assert engine.finite.tolist() == [True, False]
     assert engine.losses[0].isfinite()
+
+
+@pytest.mark.parametrize("model", ["transformer", "rt"])
+def test_in_bfloat16_decisions_and_losses_and_parameters_stay_float32(model: str, monkeypatch):
+    narrow, wide = (make_engine((3, 4), model=model, games=3, precision=kind) for kind in ("bf16", "fp32"))
+    seen = set()
+    decide = narrow._decide
+    monkeypatch.setattr(narrow, "_decide", lambda *inputs: _noted(decide(*inputs), seen))
+    for engine in (narrow, wide):
+        engine.update()
+    torch.testing.assert_close(narrow.losses, wide.losses, rtol=0.05, atol=0.05)
+    for _ in range(UPDATES - 1):
+        narrow.update()
+    assert seen == {torch.float32}
+    assert narrow.finite.all()
+    assert {narrow.fleet.values.dtype, narrow.memo.vector.dtype} == {torch.float32}
+    assert (narrow.fleet.values != narrow.fleet.values.bfloat16()).any(), "parameters were rounded"
+
+
+def _noted(decision: Decision, seen: set[torch.dtype]) -> Decision:
+    seen |= {tensor.dtype for tensor in decision}
+    return decision
 
 
 @pytest.mark.slow

@@ -34,7 +34,8 @@ class Graph(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """`logits` [B, 5] of the policy, the `value` [B] and the memo of this step, [B, memo_size]; float32 at least."""
+    """`logits` [B, 5] of the policy, the `value` [B] and the memo of this step, [B, memo_size]; float32 at least, which
+    policy and value are also computed in."""
 
     logits: Tensor
     value: Tensor
@@ -50,6 +51,22 @@ class NodeLayer(nn.Module):
 
     def forward(self, nodes: Tensor, edges: None, node_mask: Tensor) -> tuple[Tensor, None]:
         return self.layer(nodes, node_mask), edges
+
+
+class CoreLayer(nn.Module):
+    """The last relational layer, of which only the core's vector is used: it updates no other node, and no edges."""
+
+    def __init__(self, settings: AgentSettings) -> None:
+        super().__init__()
+        self.layer = _relational_layer(settings, update_edges=False)
+
+    def forward(self, nodes: Tensor, edges: Tensor, node_mask: Tensor) -> tuple[Tensor, None]:
+        """[B, N, size] -> [B, 1, size]: what the whole layer makes of the core."""
+        layer, core = self.layer, nodes[..., :1, :]
+        messages = layer.attention(core, edges[..., :1, :, :], context=nodes, node_mask=node_mask).messages
+        core = layer.node_norm(core + layer.node_output(messages))
+        update = layer.node_feed_forward_out(F.relu(layer.node_feed_forward_in(core)))
+        return layer.node_feed_forward_norm(core + update), None
 
 
 class Agent(nn.Module):
@@ -83,8 +100,7 @@ class Agent(nn.Module):
         self.memo_embedding = nn.Linear(settings.memo_size, size)
         self.age_embedding = nn.Linear(AGE_SIZE, size)
         self.layers = nn.ModuleList(
-            NodeLayer(settings) if model == "transformer" else _relational_layer(settings, is_last)
-            for is_last in [False] * (settings.num_layers - 1) + [True]
+            _layer(model, settings, is_last) for is_last in [False] * (settings.num_layers - 1) + [True]
         )
         self.memo = nn.Linear(size, settings.memo_size)
         self.hidden = nn.Linear(size, settings.decision_size)
@@ -130,12 +146,20 @@ class Agent(nn.Module):
         core = nodes[..., 0, :]
         hidden = F.relu(self.hidden(core))
         precise = torch.promote_types(core.dtype, torch.float32)
-        value, memo = self.value(hidden).squeeze(-1), self.memo(core)
-        return Decision(self.policy(hidden).to(precise), value.to(precise), torch.tanh(memo.to(precise)))
+        logits, value = (
+            F.linear(hidden.to(precise), head.weight.to(precise), head.bias.to(precise))
+            for head in (self.policy, self.value)
+        )
+        return Decision(logits, value.squeeze(-1), torch.tanh(self.memo(core).to(precise)))
 
 
-def _relational_layer(settings: AgentSettings, is_last: bool) -> RelationalTransformerLayer:
-    """A layer of the library; nobody reads the edges after the last one, so that it does not update them."""
+def _layer(model: Model, settings: AgentSettings, is_last: bool) -> nn.Module:
+    if model == "transformer":
+        return NodeLayer(settings)
+    return CoreLayer(settings) if is_last else _relational_layer(settings)
+
+
+def _relational_layer(settings: AgentSettings, update_edges: bool = True) -> RelationalTransformerLayer:
     return RelationalTransformerLayer(
         node_size=settings.size,
         edge_size=settings.edge_size,
@@ -143,5 +167,5 @@ def _relational_layer(settings: AgentSettings, is_last: bool) -> RelationalTrans
         head_size=settings.size // settings.num_heads,
         node_hidden_size=settings.node_hidden_size,
         edge_hidden_sizes=settings.edge_hidden_sizes,
-        update_edges=not is_last,
+        update_edges=update_edges,
     )

@@ -1,11 +1,13 @@
 """All that chance decides, drawn beforehand by a counter-based generator, so that a run resumes anywhere."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from .size_classes import SizeClass
 
 PLAYING, STARTING, TESTING = 0, 1, 2
 
@@ -18,20 +20,20 @@ class Draw(NamedTuple):
     next_level: Tensor
 
 
-def draw(seeds: tuple[int, ...], part: int, updates: int, window: int, games: int, num_levels: int) -> Draw:
+def draw(seeds: tuple[int, ...], part: int, updates: int, window: int, classes: Sequence[SizeClass]) -> Draw:
     """What part number `part` of a run needs. It depends on each seed and the part alone."""
-    shape = (updates, window, games)
+    shape = (updates, window, sum(one.num_games for one in classes))
     generators = [_generator(seed, PLAYING, part) for seed in seeds]
     return Draw(
         _stack(generators, lambda generator: generator.random(shape, dtype=np.float32), axis=2),
-        _stack(generators, lambda generator: generator.integers(0, num_levels, size=shape), axis=2),
+        _stack(generators, lambda generator: _levels(generator, classes, shape[:2]), axis=2),
     )
 
 
-def first_levels(seeds: tuple[int, ...], games: int, num_levels: int) -> Tensor:
+def first_levels(seeds: tuple[int, ...], classes: Sequence[SizeClass]) -> Tensor:
     """The levels that the games begin with, [S, games]."""
     generators = [_generator(seed, STARTING, 0) for seed in seeds]
-    return _stack(generators, lambda generator: generator.integers(0, num_levels, size=games), axis=0)
+    return _stack(generators, lambda generator: _levels(generator, classes, ()), axis=0)
 
 
 def test_noise(seed: int, steps: int, num_levels: int) -> Tensor:
@@ -51,6 +53,14 @@ def sample(probabilities: Tensor, uniform: Tensor) -> Tensor:
 
 def _generator(seed: int, purpose: int, part: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=[seed, purpose], counter=[0, 0, 0, part]))
+
+
+def _levels(generator: np.random.Generator, classes: Sequence[SizeClass], shape: tuple[int, ...]) -> np.ndarray:
+    """Levels for every game, each of its class and all of them equally likely, [*shape, games]."""
+    drawn = [
+        one.levels.numpy()[generator.integers(0, len(one.levels), size=(*shape, one.num_games))] for one in classes
+    ]
+    return np.concatenate(drawn, axis=-1)
 
 
 def _stack(

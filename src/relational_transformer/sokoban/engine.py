@@ -1,6 +1,6 @@
 """One update of a whole fleet: play a window, differentiate the loss, Adam; on CUDA one graph launch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -11,13 +11,14 @@ from relational_transformer.training.memory import free_bytes, saved_bytes
 from relational_transformer.training.precision import Precision, for_computing
 from relational_transformer.training.recording import record
 
-from .agent import Agent, Memo
+from .agent import Agent, Decision, Memo
 from .chance import Draw, sample
 from .environment import Environment
 from .fleet_agent import FleetAgent
 from .loss import Window, actor_critic_loss
 from .observation import Observation
 from .settings import Recipe
+from .size_classes import SizeClass
 
 SHARE_FOR_ACTIVATIONS = 0.6
 """Of the free memory; where a window would need more, its steps are recomputed in the backward pass."""
@@ -33,6 +34,9 @@ class Engine:
     The memo is differentiated within a window and is a number at its beginning; it is lost when a game ends. A window
     has always as many steps: where a game ends in it, the next one begins. (WMG updates there at once, after fewer.)
 
+    With `classes` the agent looks at the games of each class by themselves, padded to what their levels need, which
+    changes no decision.
+
     Attributes:
         losses, rewards, finished, solved: sums over the updates since `forget_sums`, of every seed, [S]: loss, raw
             reward, games that ended, games that ended solved.
@@ -41,10 +45,11 @@ class Engine:
 
     def __init__(
         self, agent: Agent, fleet: Fleet, environment: Environment, recipe: Recipe,
-        *, precision: Precision, compiled: bool,
+        *, precision: Precision, compiled: bool, classes: Sequence[SizeClass] | None = None,
     ) -> None:  # fmt: skip
         self.fleet, self.environment, self.recipe = fleet, environment, recipe
         self.precision: Precision = precision
+        self.classes = classes
         self.device = fleet.values.device
         self.agent = FleetAgent(agent, fleet, compiled)
         self.adam = ClippedAdam(fleet, recipe.learning_rate, recipe.adam_epsilon, recipe.gradient_clip, compiled)
@@ -116,7 +121,7 @@ class Engine:
         memo = Memo(self.memo.vector.detach().clone().requires_grad_(), self.memo.kept.clone())
         steps = []
         for step in range(self.recipe.window):
-            decision = self.agent(parts, self._observe(), memo)
+            decision = self._decide(parts, memo)
             log_probabilities = decision.logits.log_softmax(-1)
             action = sample(log_probabilities.detach().exp(), uniform[step])
             outcome = self.environment.step(action.flatten())
@@ -126,12 +131,24 @@ class Engine:
             self.environment.restart(outcome.done, next_level[step].flatten())
             memo = Memo(decision.memo, ~done)
             self._count(reward, done, solved)
+        # With gradients, which nobody takes, so that it is the same compiled function as in the steps.
+        after = self._decide(parts, memo).value.detach()
         with torch.no_grad():
-            after = self.agent(parts, self._observe(), memo).value
             self.memo.vector.copy_(memo.vector)
             self.memo.kept.copy_(memo.kept)
         window = Window(*(torch.stack(tensors) for tensors in zip(*steps, strict=True)))
         return actor_critic_loss(window, after, self.recipe)
+
+    def _decide(self, parts: list[Tensor], memo: Memo) -> Decision:
+        """What the agent decides in every game, [S, B, ...]."""
+        seen = self._observe()
+        if self.classes is None:
+            return self.agent(parts, seen, memo)
+        of_classes = [
+            self.agent(parts, one.cut(seen), Memo(memo.vector[:, one.games], memo.kept[:, one.games]))
+            for one in self.classes
+        ]
+        return Decision(*(torch.cat(pieces, dim=1) for pieces in zip(*of_classes, strict=True)))
 
     def _observe(self) -> Observation:
         return Observation(*(self._by_seed(tensor) for tensor in self.environment.observe()))
@@ -149,5 +166,5 @@ class Engine:
         """Whether the activations of a window would take too much of the memory that is free."""
         parts = self.agent.split(for_computing(self.fleet.values.detach().requires_grad_(), self.precision))
         memo = Memo(self.memo.vector.detach().clone().requires_grad_(), self.memo.kept)
-        of_step = saved_bytes(lambda: self.agent(parts, self._observe(), memo))
-        return of_step * self.recipe.window > SHARE_FOR_ACTIVATIONS * free_bytes(self.device)
+        of_step = saved_bytes(lambda: self._decide(parts, memo))
+        return of_step * (self.recipe.window + 1) > SHARE_FOR_ACTIVATIONS * free_bytes(self.device)

@@ -9,22 +9,25 @@ from .chance import sample
 from .environment import Environment
 from .levels import Levels
 from .rules import TIME_LIMIT
+from .size_classes import node_capacity
 
 LEVELS_AT_ONCE = 250
 
 
 @torch.no_grad()
 def solved_levels(agent: Agent, parameters: dict[str, Tensor], levels: Levels, uniform: Tensor | None) -> Tensor:
-    """Which levels the agent solves, bool [M].
+    """Which levels the agent solves, bool [M]. They are played by size, so that few nodes are padded.
 
     Args:
         parameters: those to play with, by name.
         uniform: numbers in [0, 1) to sample the actions with, [120, M]; None takes the most probable action.
     """
-    solved = []
-    for numbers in torch.arange(len(levels), device=levels.agent.device).split(LEVELS_AT_ONCE):
-        environment = Environment(levels, numbers, capacity=levels.open_cells - 1)
-        memo = no_memo(agent, len(numbers), levels.agent.device)
+    device = levels.agent.device
+    solved = torch.zeros(len(levels), dtype=torch.bool, device=device)
+    for numbers in levels.num_open.argsort(stable=True).split(LEVELS_AT_ONCE):
+        played = levels[numbers]
+        environment = Environment(played, torch.arange(len(played), device=device), node_capacity(played.open_cells))
+        memo = no_memo(agent, len(played), device)
         ever_solved, playing = torch.zeros_like(memo.kept), torch.ones_like(memo.kept)
         for step in range(TIME_LIMIT):
             observation = environment.observe()
@@ -36,8 +39,8 @@ def solved_levels(agent: Agent, parameters: dict[str, Tensor], levels: Levels, u
             memo = Memo(decision.memo, torch.ones_like(memo.kept))
             if step % 10 == 9 and not playing.any():
                 break
-        solved.append(ever_solved)
-    return torch.cat(solved)
+        solved[numbers] = ever_solved
+    return solved
 
 
 def choose_action(logits: Tensor, uniform: Tensor | None) -> Tensor:

@@ -52,9 +52,14 @@ class Levels:
         return self.targets.sum(-1)
 
     @property
+    def num_open(self) -> Tensor:
+        """Cells of every level that are no wall, [M]."""
+        return (~self.walls).sum(-1)
+
+    @property
     def open_cells(self) -> int:
         """The number of cells that are no wall in the level that has most of them."""
-        return int((~self.walls).sum(-1).max())
+        return int(self.num_open.max())
 
     @cached_property
     def digest(self) -> str:

@@ -43,6 +43,9 @@ class Recipe:
     """Games played at once by each seed."""
     window: int = 4
     """Steps of every game between two updates."""
+    size_classes: int = 1
+    """Classes that games and levels are sorted into by size, at most. A game plays levels of its class alone, which has
+    as large a share of the levels as of the games; so the nodes of small levels need not be padded to the largest."""
     learning_rate: float = 1.6e-5
     """Adam's, constant."""
     adam_epsilon: float = 1e-10
@@ -59,7 +62,8 @@ class Recipe:
     interval that is shorter does not compete, unless it is the only one."""
 
     def __post_init__(self) -> None:
-        check_positive(**{name: getattr(self, name) for name in ("num_games", "window", "steps", "report_interval")})
+        whole = ("num_games", "window", "size_classes", "steps", "report_interval")
+        check_positive(**{name: getattr(self, name) for name in whole})
         for name in ("learning_rate", "adam_epsilon", "discount", "reward_scale", "gradient_clip"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ValueError(f"{name} must be positive and finite, got {getattr(self, name)!r}")
@@ -87,5 +91,5 @@ RECIPES = {
     # WMG's numbers; its shorter windows at the ends of games are not made.
     "original": Recipe(),
     # The learning rate grows with the square root of the batch: sqrt(64) times the original.
-    "batched": Recipe(num_games=64, learning_rate=1.28e-4),
+    "batched": Recipe(num_games=64, size_classes=2, learning_rate=1.28e-4),
 }

@@ -1,0 +1,80 @@
+"""Games sorted by the size of their levels, so that the small ones are not padded to the largest."""
+
+import math
+from dataclasses import dataclass
+from itertools import combinations
+
+from torch import Tensor
+
+from .levels import Levels
+from .observation import Observation
+
+NODES_BESIDE_FACTORS = 2
+"""The core and the memo."""
+NODES_AT_ONCE = 8
+"""Tensor cores want a multiple of so many nodes."""
+
+
+@dataclass(frozen=True)
+class SizeClass:
+    """Neighbouring games of a batch, and the levels that they play, from the first game to the last.
+
+    Attributes:
+        levels: their numbers, [M].
+        first_game, num_games: which of the games.
+        capacity: factors to make room for, as many as these levels need.
+    """
+
+    levels: Tensor
+    first_game: int
+    num_games: int
+    capacity: int
+
+    @property
+    def games(self) -> slice:
+        return slice(self.first_game, self.first_game + self.num_games)
+
+    def cut(self, observation: Observation) -> Observation:
+        """What these games see, of observations [S, B, ...] of all; places that none of them takes are cut off."""
+        return Observation(
+            observation.core[:, self.games],
+            observation.factors[:, self.games, : self.capacity],
+            observation.present[:, self.games, : self.capacity],
+        )
+
+
+def size_classes(levels: Levels, num_games: int, most: int) -> tuple[SizeClass, ...]:
+    r"""Sort levels and games into at most `most` classes.
+
+    The B games are cut into classes of $B_c$ games. The levels, sorted by size, are cut at the same shares $B_c / B$,
+    so that a class has as large a share of the levels as of the games. Of all such cuts it is the one of the least
+    padded pairs of nodes, $\sum_c B_c N_c^2$.
+
+    >>> from relational_transformer.sokoban import generate_levels
+    >>> small, large = size_classes(generate_levels(100, seed=0), num_games=10, most=2)
+    >>> small.num_games, len(small.levels), small.capacity < large.capacity
+    (8, 80, True)
+    """
+    sizes, order = levels.num_open.sort(stable=True)
+    ends = [math.ceil(len(levels) * games / num_games) for games in range(num_games + 1)]
+    capacities = {games: node_capacity(int(sizes[ends[games] - 1])) for games in range(1, num_games + 1)}
+    # Of the cuts that give the smaller class one capacity only the last is worth a look: {capacity: games before it}.
+    worthwhile = {capacity: games for games, capacity in capacities.items()}
+    candidates = sorted(games for games in worthwhile.values() if ends[games] < len(levels))
+
+    def cost(cuts: tuple[int, ...]) -> float:
+        bounds = zip((0, *cuts), (*cuts, num_games), strict=True)
+        return sum((end - begin) * (capacities[end] + NODES_BESIDE_FACTORS) ** 2 for begin, end in bounds)
+
+    numbers = range(min(most - 1, len(candidates)) + 1)
+    best = min((cuts for number in numbers for cuts in combinations(candidates, number)), key=cost)
+    return tuple(
+        SizeClass(order[ends[begin] : ends[end]].sort().values, begin, end - begin, capacities[end])
+        for begin, end in zip((0, *best), (*best, num_games), strict=True)
+    )
+
+
+def node_capacity(open_cells: int) -> int:
+    """Factors to make room for in a level: with core and memo a multiple of eight nodes."""
+    factors = open_cells - 1
+    return math.ceil((factors + NODES_BESIDE_FACTORS) / NODES_AT_ONCE) * NODES_AT_ONCE - NODES_BESIDE_FACTORS

@@ -211,6 +211,13 @@ __device__ __forceinline__ void own_columns(unsigned (&b)[kOwnTiles][2], const b
     ldmatrix_x2_transpose(b[2], address + 16);
 }
 
+// Calls use(row, column) for the lane's 16-byte pieces of a tile of 16 rows: constant offsets from its first one, and 128 bytes of a row at a time.
+template <class Use>
+__device__ __forceinline__ void for_pieces(int lane, Use use) {
+#pragma unroll
+    for (int k = 0; k < 12; ++k) use(lane / 8 + k / 3 * 4, lane % 8 * 8 + k % 3 * 64);
+}
+
 template <int count>
 __device__ __forceinline__ void clear(float (&tiles)[count][4]) {
 #pragma unroll
@@ -362,13 +369,17 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
     bf16 *edges = (bf16*)shared, *hidden = (bf16*)(shared + S::kHidden), *stage = (bf16*)(shared + S::kStage);
     float *small = (float*)(shared + S::kSmall), *vector = (float*)(shared + S::kVectorsAt);
 
-    for (int k = thread; k < S::kRows * kColumnTiles; k += kThreads) {
-        const int row = k / kColumnTiles, column = k % kColumnTiles * 8;
-        if (row < S::kEdges) cp_async_16(edges + row * kRow + column, edges_in + row * kChannels + column);
-        else *(uint4*)(edges + row * kRow + column) = make_uint4(0, 0, 0, 0);
-    }
+    for (int k = thread; k < kEdgeVectors / 4; k += kThreads) cp_async_16(vector + 4 * k, vectors + 4 * k);
+#pragma unroll (S::kTiles % kWarps == 0 ? 2 : 1)
+    for (int tile = warp; tile < S::kTiles; tile += kWarps)
+        for_pieces(lane, [&](int row, int column) {
+            const int edge = tile * 16 + row;
+            if (S::kRows == S::kEdges || edge < S::kEdges) cp_async_16(edges + edge * kRow + column, edges_in + edge * kChannels + column);
+            else *(uint4*)(edges + edge * kRow + column) = make_uint4(0, 0, 0, 0);
+        });
     cp_async_commit();
-    for (int k = thread; k < kEdgeVectors; k += kThreads) vector[k] = vectors[k];
+    for (int k = kSumMessageOut / 4 + thread; k < (kSumRows + 5 * kChannels) / 4; k += kThreads)  // the sums over edges begin at 0
+        *(float4*)(partial + 4 * k) = make_float4(0, 0, 0, 0);
     for (int k = 2 * S::kEdges + thread; k < 2 * S::kRows; k += kThreads) *(uint4*)(hidden + 8 * k) = make_uint4(0, 0, 0, 0);
     node_product<N, 1, kSteps, true>(new_nodes, kChannels, weights + kSendReceive, 4, warp, lane, bias_of(vectors + kSendReceiveBias),
                                      [&](int row, int column, float first, float second) { *(float2*)(small + row * 32 + column) = make_float2(first, second); });
@@ -399,9 +410,10 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
 
     constexpr unsigned kOnes = 0x3F803F80u;
     float sum_feed_in_bias[2] = {0, 0};
+#pragma unroll 1
     for (int chunk = 0; chunk < S::kChunks; ++chunk) {
-        const int tile = chunk * kWarps + warp, count = min(kWarps, S::kTiles - chunk * kWarps);
-        const bool valid = tile < S::kTiles;
+        const int tile = chunk * kWarps + warp, count = S::kTiles % kWarps == 0 ? kWarps : min(kWarps, S::kTiles - chunk * kWarps);
+        const bool valid = tile < S::kTiles;  // also where it always is: the branches keep ptxas from working ahead until it spills
         int buffer = 0;
         auto staged = [&](int which) { return stage + (which % S::kBuffers) * (kStageBytes / 2); };
         auto own_stage = [&](int which) { return staged(which) + warp * 16 * kRow; };
@@ -410,22 +422,20 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
         auto reduce = [&](int row, int hidden2_at, int hidden1_at, bool always_sync) {
             __syncthreads();
             const bf16* matrix = staged(buffer++);
-            float plain[kOwnTiles][4], with_hidden2[kOwnTiles][4], with_hidden1[kOwnTiles][4];
-            clear(plain), clear(with_hidden2), clear(with_hidden1);
+            float plain[kOwnTiles][4], with_hidden1[kOwnTiles][4];
+            clear(plain), clear(with_hidden1);
 #pragma unroll 2
             for (int k = 0; k < count; ++k, matrix += 16 * kRow) {
                 unsigned a[4] = {kOnes, kOnes, kOnes, kOnes}, b[kOwnTiles][2];
                 own_columns(b, matrix, warp, lane);
-                if (row >= 0)
-#pragma unroll
-                    for (int t = 0; t < kOwnTiles; ++t) mma_16x8x16(plain[t], a, b[t]);
-                if (hidden2_at >= 0) {
+                if (hidden2_at >= 0) {  // in rows 0 to 7; the others stay ones
                     unsigned pad[2];
                     ldmatrix_x2_transpose(pad, matrix + lane % 16 * kRow + kChannels);
-                    a[0] = pad[0], a[2] = pad[1], a[1] = a[3] = 0;
-#pragma unroll
-                    for (int t = 0; t < kOwnTiles; ++t) mma_16x8x16(with_hidden2[t], a, b[t]);
+                    a[0] = pad[0], a[2] = pad[1];
                 }
+                if (row >= 0 || hidden2_at >= 0)
+#pragma unroll
+                    for (int t = 0; t < kOwnTiles; ++t) mma_16x8x16(plain[t], a, b[t]);
                 if (hidden1_at >= 0) {
                     hidden_transposed(a, hidden, (chunk * kWarps + k) * 16, lane);
 #pragma unroll
@@ -433,17 +443,14 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
                 }
             }
             if (S::kBuffers == 1 || always_sync) __syncthreads();
-            auto add = [&](int at, float value) {
-                if (chunk) atomicAdd(partial + at, value);  // no other thread adds here: the order is that of the chunks
-                else partial[at] = value;
-            };
+            auto add = [&](int at, float value) { atomicAdd(partial + at, value); };  // no other thread adds here: the order is that of the chunks
 #pragma unroll
             for (int t = 0; t < kOwnTiles; ++t)
 #pragma unroll
                 for (int k = 0; k < 4; ++k) {
                     const int column = warp * kOwnColumns + 8 * t + 2 * q + k % 2;
-                    if (row >= 0 && k < 2 && r == 0) add(kSumRows + row * kChannels + column, plain[t][k]);
-                    if (hidden2_at >= 0 && k < 2) add(hidden2_at + r * kChannels + column, with_hidden2[t][k]);
+                    if (row >= 0 && k >= 2 && r == 0) add(kSumRows + row * kChannels + column, plain[t][k]);
+                    if (hidden2_at >= 0 && k < 2) add(hidden2_at + r * kChannels + column, plain[t][k]);
                     if (hidden1_at >= 0) add(hidden1_at + (r + k / 2 * 8) * kChannels + column, with_hidden1[t][k]);
                 }
         };
@@ -457,12 +464,12 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
         };
 
         if (valid) {
-            for (int k = lane; k < 16 * kColumnTiles; k += 32) {  // the gradient's tile
-                const int row = k / kColumnTiles, column = k % kColumnTiles * 8, edge = tile * 16 + row;
+            for_pieces(lane, [&](int row, int column) {  // the gradient's tile
+                const int edge = tile * 16 + row;
                 bf16* target = own_stage(0) + row * kRow + column;
-                if (edge < S::kEdges) cp_async_16(target, gradient_in + edge * kChannels + column);
+                if (S::kRows == S::kEdges || edge < S::kEdges) cp_async_16(target, gradient_in + edge * kChannels + column);
                 else *(uint4*)target = make_uint4(0, 0, 0, 0);
-            }
+            });
             cp_async_commit();
             float sums[2][4];
             unsigned hidden1[2][2];
@@ -640,10 +647,11 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
                     }
             }
             __syncwarp();
-            for (int k = lane; k < 16 * kColumnTiles; k += 32) {
-                const int row = k / kColumnTiles, column = k % kColumnTiles * 8, edge = tile * 16 + row;
-                if (edge < S::kEdges) *(uint4*)(edges_gradient + edge * kChannels + column) = *(const uint4*)(own_stage(buffer) + row * kRow + column);
-            }
+            for_pieces(lane, [&](int row, int column) {
+                const int edge = tile * 16 + row;
+                if (S::kRows == S::kEdges || edge < S::kEdges)
+                    *(uint4*)(edges_gradient + edge * kChannels + column) = *(const uint4*)(own_stage(buffer) + row * kRow + column);
+            });
         }
         reduce(4, -1, kSumMessageOut, true);  // dx1, with h1
 

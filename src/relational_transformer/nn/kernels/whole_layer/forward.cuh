@@ -5,130 +5,199 @@
 //   score_pairs        q_ij . k_ij / 4 of every edge and head                  a warp holds a head's weights, streams all edges
 //   normalize_scores   softmax over j                                          a thread takes one (i, head)
 //   average_edges      context_ih = sum_j a_ijh e_ij                           a warp takes one i
-//   gather_messages    message_ih = sum_j a_ijh v_jh + We_v,h context_ih       a warp takes (head, half of its channels) items
+//   gather_messages    message_ih = sum_j a_ijh v_jh + We_v,h context_ih       a warp takes a head, and part of another
 //   update_nodes       output product, LayerNorm, feed-forward, LayerNorm      a warp takes 24 channels of all nodes
 //   project_ends       what senders and receivers add to the edges' hidden layer
 //   update_edges       the edge update                                         a warp takes 16 edges, all channels in registers
+//
+// Weights are packed in the order in which lanes read them (parameters.py), so that a warp's load is one contiguous piece
+// and its words are operands as they come. Code beyond 64 KB (4,096 instructions) is fetched late on compute capability
+// 9.0, in both directions of this layer: loops are kept rolled, and there is one way through.
 #pragma once
 #include "tile.cuh"
 
+// ---- Packed weights ----
+// Offsets in bf16 of a seed's matrices. `tiles`: 8 outputs as the right operand, 16 bytes a lane and block of 32 inputs.
+// `lefts`: 16 outputs as the left operand, twice 16 bytes a lane and block.
+struct PackedMatrices {
+    static constexpr int tile = kChannels * 8, left = kChannels * 16;
+    static constexpr int node_qkv = 0;                                       // tiles [72]
+    static constexpr int edge_query_key = node_qkv + 72 * tile;              // lefts [12 heads][query, key]
+    static constexpr int edge_value = edge_query_key + 24 * left;            // lefts [12 heads]
+    static constexpr int node_output = edge_value + 12 * left;               // tiles [24]
+    static constexpr int node_feed_forward_in = node_output + 24 * tile;     // tiles [4]
+    static constexpr int node_feed_forward_out = node_feed_forward_in + 4 * tile;  // [24] tiles of one block of inputs
+    static constexpr int edge_message_in = node_feed_forward_out + kChannels * kNodeHidden;  // lefts [of e_ij, of e_ji]
+    static constexpr int ends = edge_message_in + 2 * left;                  // tiles [4]: two of senders, two of receivers
+    static constexpr int edge_feed_forward_in = ends + 4 * tile;             // one tile
+    static constexpr int edge_message_out = edge_feed_forward_in + tile;     // [12 pairs of tiles, 32 lanes, 8]
+    static constexpr int edge_feed_forward_out = edge_message_out + 12 * 32 * 8;   // likewise, with the bias
+    static constexpr int size = edge_feed_forward_out + 12 * 32 * 8;
+};
+// Offsets in floats of a seed's biases and norms.
+struct PackedVectors {
+    static constexpr int node_qkv_bias = 0;  // the nodes' plus the edges'
+    static constexpr int node_output_bias = node_qkv_bias + 3 * kChannels;
+    static constexpr int node_norm_weight = node_output_bias + kChannels;
+    static constexpr int node_norm_bias = node_norm_weight + kChannels;
+    static constexpr int node_feed_forward_in_bias = node_norm_bias + kChannels;
+    static constexpr int node_feed_forward_out_bias = node_feed_forward_in_bias + kNodeHidden;
+    static constexpr int node_feed_forward_norm_weight = node_feed_forward_out_bias + kChannels;
+    static constexpr int node_feed_forward_norm_bias = node_feed_forward_norm_weight + kChannels;
+    static constexpr int edge_message_in_bias = node_feed_forward_norm_bias + kChannels;
+    static constexpr int edge_message_out_bias = edge_message_in_bias + kMessageHidden;
+    static constexpr int edge_norm_weight = edge_message_out_bias + kChannels;
+    static constexpr int edge_norm_bias = edge_norm_weight + kChannels;
+    static constexpr int edge_feed_forward_in_bias = edge_norm_bias + kChannels;
+    static constexpr int edge_feed_forward_norm_weight = edge_feed_forward_in_bias + kEdgeHidden;
+    static constexpr int edge_feed_forward_norm_bias = edge_feed_forward_norm_weight + kChannels;
+    static constexpr int size = edge_feed_forward_norm_bias + kChannels;
+};
+struct LayerWeights {
+    const bf16* matrices;  // [S, PackedMatrices::size]
+    const float* vectors;  // [S, PackedVectors::size]
+};
+
 // ---- Shared memory ----
-// Queries and keys are kept by channel, the nodes side by side: [D, kNodeStride] (24: no bank conflicts for 8 channels x 4
-// pairs of nodes). Senders and receivers likewise: [M1, kNodeStride].
-constexpr int kNodeStride = 24;
+// Queries, keys and values are kept by channel, the nodes side by side: [D, kNodeStride] (24: no bank conflicts for 8
+// channels x 4 pairs of nodes). Senders and receivers likewise: [M1, stride].
+constexpr int kNodeStride = 24, kReceiverStride = 20;
 static_assert(kNodes <= 20, "rows of nodes");
+// Scores are float [H, N, kScoreStride] and a little between heads, where the weights take their place as bf16 with
+// zeros up to 16 kNodeTiles: no bank conflicts for 8 rows (of one head, or of one node) x 4 pairs of neighbours.
+constexpr int kScoreStride = 20, kHeadScores = (kNodes * kScoreStride + 31) / 32 * 32 + 4;
 struct ForwardShared {
     // Each offset is in bytes, a multiple of 16.
     static constexpr int edges = 0;                                                  // bf16 [tiles * 16, D] swizzled
     static constexpr int query = edges + kEdgeTiles * 16 * kChannels * 2;            // bf16 [D, node stride]; later: messages
     static constexpr int key = query + kChannels * kNodeStride * 2;                  // likewise; later: nodes after the first norm
-    static constexpr int value = key + kChannels * kNodeStride * 2;                  // bf16 [N, D] swizzled; later: the new nodes
-    static constexpr int scores = value + kNodes * kChannels * 2;                    // float [N * N, H]: scores, then weights; later: hidden
-    static constexpr int message_out = scores + kEdgeTiles * 16 * kHeads * 4;        // uint2 [24 tiles, 32 lanes]: fragments
-    static constexpr int feed_forward_out = message_out + kColumnTiles * 32 * 8;     // uint2 [24 tiles, 32 lanes]: fragments, with the bias
-    static constexpr int vectors = feed_forward_out + kColumnTiles * 32 * 8;         // float [5, D]: the edge update's, see below
-    static constexpr int partials = vectors + 5 * kChannels * 4;                     // float2 [node tiles * 16, warps]
+    static constexpr int value = key + kChannels * kNodeStride * 2;                  // likewise; later: the new nodes
+    static constexpr int scores = value + kChannels * kNodeStride * 2;               // see above; before: nodes; later: hidden
+    static constexpr int message_out = scores + kHeads * kHeadScores * 4;            // uint4 [12, 32 lanes]: fragments of two tiles
+    static constexpr int feed_forward_out = message_out + 12 * 32 * 16;              // likewise
+    static constexpr int vectors = feed_forward_out + 12 * 32 * 16;                  // float [PackedVectors]
+    static constexpr int partials = vectors + PackedVectors::size * 4;               // float2 [node tiles * 16, warps]
     static constexpr int hidden = partials + kNodeTiles * 16 * kWarps * 8;           // bf16 [N, FH + 8]
     static constexpr int senders = hidden + (kNodes * (kNodeHidden + 8) * 2 + 15) / 16 * 16;  // float [M1, node stride]
-    static constexpr int receivers = senders + kMessageHidden * kNodeStride * 4;     // float [M1, node stride]
-    static constexpr int bytes = receivers + kMessageHidden * kNodeStride * 4;
+    static constexpr int receivers = senders + kMessageHidden * kNodeStride * 4;     // float [M1, receiver stride]
+    static constexpr int bytes = receivers + kMessageHidden * kReceiverStride * 4;
 };
 static_assert(ForwardShared::bytes <= 227 * 1024, "the graph does not fit into shared memory");
-static_assert(ForwardShared::scores % 16 == 0 && ForwardShared::message_out % 16 == 0 && ForwardShared::senders % 16 == 0, "alignment");
-
-// The rows of ForwardShared::vectors.
-enum EdgeVector { kMessageOutBias, kNormWeight, kNormBias, kFeedForwardNormWeight, kFeedForwardNormBias };
+static_assert(ForwardShared::scores % 16 == 0 && ForwardShared::message_out % 16 == 0 && ForwardShared::partials % 16 == 0 &&
+              ForwardShared::senders % 16 == 0 && PackedMatrices::size % 8 == 0 && PackedVectors::size % 4 == 0, "alignment");
+static_assert(kEdgeTiles * 32 * 16 <= kHeads * kHeadScores * 4, "the edges' hidden layer takes the scores' place");
 
 template <class Value> __device__ __forceinline__ Value* shared_at(int offset) { return (Value*)(dynamic_shared_memory() + offset); }
+__device__ __forceinline__ const float* shared_vector(int offset) { return shared_at<float>(ForwardShared::vectors) + offset; }
+
+// ---- Fragments ----
+// Of 16 rows of a swizzled array in shared memory as the left operand, in the natural order of k.
+struct RowFragments { unsigned step[kChannels / 16][4]; };
+__device__ __forceinline__ void load_rows(RowFragments& rows, const bf16* array, int first_row) {
+    const int row = min(first_row + lane_index() % 16, kNodes - 1);  // beyond the graph: any row, its results are not kept
+    const bf16* start = array + row * kChannels;
+    const int first = lane_index() / 16, turn = swizzle(row);
+#pragma unroll
+    for (int s = 0; s < kChannels / 16; ++s) ldmatrix_x4(rows.step[s], start + ((2 * s + first) ^ turn) * 8);
+}
+// Of a tile of 8 outputs: words x, y of a block are the first 16 inputs', z and w the next.
+struct TileFragments { uint4 block[kColumnBlocks]; };
+__device__ __forceinline__ void load_tile(TileFragments& fragments, const bf16* packed) {
+#pragma unroll
+    for (int b = 0; b < kColumnBlocks; ++b) fragments.block[b] = load_constant_16(packed + (32 * b + lane_index()) * 8);
+}
+__device__ __forceinline__ void multiply_block(float (&d)[4], const RowFragments& rows, int b, const uint4& weight) {
+    const unsigned first[2] = {weight.x, weight.y}, second[2] = {weight.z, weight.w};
+    mma_16x8x16(d, rows.step[2 * b], first);
+    mma_16x8x16(d, rows.step[2 * b + 1], second);
+}
+// In products with edges or means of edges the weights are the left operand (M: 16 output channels), kept in registers,
+// and the edges the right one (N: 8 edges), 16 bytes at a time as they lie: the words x, y and z, w of a load are operands
+// without a move, which permutes k: a lane's are 32 b + 8 q to + 7. Accumulators: channels r and r + 8 of edges 2 q ([0]
+// and [2]) and 2 q + 1 ([1] and [3]).
+struct LeftFragments { uint4 step[kColumnBlocks][2]; };
+__device__ __forceinline__ void load_left(LeftFragments& fragments, const bf16* packed) {
+#pragma unroll
+    for (int k = 0; k < 2 * kColumnBlocks; ++k) fragments.step[k / 2][k % 2] = load_constant_16(packed + (32 * k + lane_index()) * 8);
+}
+__device__ __forceinline__ void multiply_left(float (&d)[4], const uint4& weight, unsigned first, unsigned second) {
+    const unsigned a[4] = {weight.x, weight.y, weight.z, weight.w}, b[2] = {first, second};
+    mma_16x8x16(d, a, b);
+}
 
 // ---- Loading ----
-// The edge update computes its 192 outputs in the permuted order of fragments: of tile 4 b + t (b: block of 32 channels),
-// output n stands for channel 32 b + 8 (n / 2) + 2 t + n % 2. So a lane's four tiles of a block are the 8 consecutive
-// channels from 32 b + 8 q: residuals, vectors and results move 16 bytes at a time, and the accumulators of a block are
-// the left operand of the next product in the usual k order.
-__device__ __forceinline__ int permuted_channel(int tile, int n) { return tile / 4 * 32 + n / 2 * 8 + tile % 4 * 2 + n % 2; }
-
-__device__ __forceinline__ void start_loading(const LayerWeights& weights, const bf16* edges) {
+__device__ __forceinline__ void copy_async(int target, const void* source, int bytes) {
+#pragma unroll 1
+    for (int k = threadIdx.x * 16; k < bytes; k += kThreads * 16) cp_async_16(dynamic_shared_memory() + target + k, (const char*)source + k);
+}
+// Two groups of copies: what project_nodes needs and small things; then the edges.
+__device__ __forceinline__ void start_loading(const LayerWeights& weights, const bf16* nodes, const bf16* edges) {
+    copy_rows_async(shared_at<bf16>(ForwardShared::scores), nodes, kNodes);
+    copy_async(ForwardShared::vectors, weights.vectors, PackedVectors::size * 4);
+    copy_async(ForwardShared::message_out, weights.matrices + PackedMatrices::edge_message_out, 2 * 12 * 32 * 16);
+    cp_async_commit();
     bf16* shared_edges = shared_at<bf16>(ForwardShared::edges);
     copy_rows_async(shared_edges, edges, kEdges);
-    const float* const vectors[5] = {weights.edge_message_out_bias, weights.edge_norm_weight, weights.edge_norm_bias,
-                                     weights.edge_feed_forward_norm_weight, weights.edge_feed_forward_norm_bias};
-    constexpr int chunks = kChannels / 4;
-    if (threadIdx.x < chunks) {
-#pragma unroll
-        for (int v = 0; v < 5; ++v)
-            cp_async_16(shared_at<float>(ForwardShared::vectors) + v * kChannels + threadIdx.x * 4, vectors[v] + threadIdx.x * 4);
-    }
     cp_async_commit();
+#pragma unroll 1
     for (int k = kEdges * kChannels / 8 + threadIdx.x; k < kEdgeTiles * 16 * kChannels / 8; k += kThreads)
         ((uint4*)shared_edges)[k] = make_uint4(0, 0, 0, 0);  // rows that pad the last tile
 }
 
-// The fragments of the edge update's two output products, three a thread: loaded early, stored when they have come.
-struct OutputFragments { uint2 message[kColumnTiles * 32 / kThreads], feed_forward[kColumnTiles * 32 / kThreads]; };
-static_assert(kColumnTiles * 32 % kThreads == 0, "fragments a thread");
-
-__device__ __forceinline__ void load_output_fragments(OutputFragments& fragments, const LayerWeights& weights) {
-#pragma unroll
-    for (int n = 0; n < kColumnTiles * 32 / kThreads; ++n) {
-        const int k = threadIdx.x + n * kThreads, lane = k % 32, channel = permuted_channel(k / 32, lane / 4), q = lane % 4;
-        const bf16* row = weights.edge_message_out + channel * kMessageHidden + 2 * q;
-        fragments.message[n] = make_uint2(load_constant_4(row), load_constant_4(row + 8));
-        fragments.feed_forward[n] = make_uint2(load_constant_4(weights.edge_feed_forward_out + channel * kEdgeHidden + 2 * q),
-                                               load_constant_4(weights.edge_feed_forward_out_bias + channel));
-    }
-}
-__device__ __forceinline__ void store_output_fragments(const OutputFragments& fragments) {
-#pragma unroll
-    for (int n = 0; n < kColumnTiles * 32 / kThreads; ++n) {
-        const int k = threadIdx.x + n * kThreads;
-        shared_at<uint2>(ForwardShared::message_out)[k] = fragments.message[n];
-        // The second hidden layer fills only half of k: its bias, in two bf16 numbers, takes k = 8 and 9.
-        const float bias = __uint_as_float(fragments.feed_forward[n].y), rounded = to_float(to_bf16(bias));
-        shared_at<uint2>(ForwardShared::feed_forward_out)[k] =
-            make_uint2(fragments.feed_forward[n].x, k % 4 == 0 ? pack_bf16(rounded, bias - rounded) : 0);
-    }
-}
-
 // ---- Attention ----
-__device__ __forceinline__ void project_nodes(const LayerWeights& weights, const bf16* nodes) {
+// Waits for the nodes.
+__device__ __forceinline__ void project_nodes(const bf16* matrices) {
     constexpr int per_warp = 3 * kColumnTiles / kWarps, group = 3;  // 9 tiles of 8 outputs a warp, three at a time
     static_assert(3 * kColumnTiles % kWarps == 0 && per_warp % group == 0, "tiles a warp");
+    const int r = fragment_row(), q = quad_position(), first_tile = warp_index() * per_warp;
+    const bf16* packed = matrices + PackedMatrices::node_qkv + first_tile * PackedMatrices::tile;
+    TileFragments fragments[group];
+#pragma unroll
+    for (int t = 0; t < group; ++t) load_tile(fragments[t], packed + t * PackedMatrices::tile);
+    cp_async_wait<1>();
+    __syncthreads();
     RowFragments rows[kNodeTiles];
 #pragma unroll
-    for (int m = 0; m < kNodeTiles; ++m) load_constant_rows(rows[m], nodes, kChannels, 16 * m, kNodes);
-    bf16* by_channel = shared_at<bf16>(ForwardShared::query);  // queries and keys: 2 D rows of nodes
-    bf16* value = shared_at<bf16>(ForwardShared::value);
-    const int r = fragment_row(), q = quad_position();
+    for (int m = 0; m < kNodeTiles; ++m) load_rows(rows[m], shared_at<bf16>(ForwardShared::scores), 16 * m);
+    const float* bias = shared_vector(PackedVectors::node_qkv_bias) + 8 * first_tile + 2 * q;
+    bf16* output = shared_at<bf16>(ForwardShared::query) + (8 * first_tile + 2 * q) * kNodeStride + r;  // 3 D rows of nodes
 #pragma unroll 1
     for (int first = 0; first < per_warp; first += group) {
-        WeightFragments fragments[group];
-        float2 bias[group];
+        packed += group * PackedMatrices::tile;
+        const bool more = first + group < per_warp;
+        float d[group][kNodeTiles][4];
 #pragma unroll
-        for (int t = 0; t < group; ++t) {
-            const int tile = warp_index() * per_warp + first + t;
-            load_weight(fragments[t], weights.node_qkv + tile * 8 * kChannels, kChannels);
-            bias[t] = load_constant_float2(weights.node_qkv_bias + 8 * tile + 2 * q);
-        }
-#pragma unroll
-        for (int t = 0; t < group; ++t) {
-            const int tile = warp_index() * per_warp + first + t, column = 8 * tile + 2 * q;
+        for (int t = 0; t < group; ++t)
 #pragma unroll
             for (int m = 0; m < kNodeTiles; ++m) {
-                float d[4] = {bias[t].x, bias[t].y, bias[t].x, bias[t].y};
-                multiply(d, rows[m], fragments[t]);
-                const int upper = 16 * m + r, lower = upper + 8;
-                if (tile < 2 * kColumnTiles) {
-                    bf16 *first_channel = by_channel + column * kNodeStride, *second_channel = first_channel + kNodeStride;
-                    if (upper < kNodes) first_channel[upper] = to_bf16(d[0]), second_channel[upper] = to_bf16(d[1]);
-                    if (lower < kNodes) first_channel[lower] = to_bf16(d[2]), second_channel[lower] = to_bf16(d[3]);
-                } else {
-                    const int of_value = column - 2 * kChannels;
-                    if (upper < kNodes) *(unsigned*)(value + row_offset(upper, of_value)) = pack_bf16(d[0], d[1]);
-                    if (lower < kNodes) *(unsigned*)(value + row_offset(lower, of_value)) = pack_bf16(d[2], d[3]);
-                }
+                const float2 start = *(const float2*)(bias + 8 * t);
+                d[t][m][0] = d[t][m][2] = start.x, d[t][m][1] = d[t][m][3] = start.y;
             }
+#pragma unroll
+        for (int b = 0; b < kColumnBlocks; ++b) {
+#pragma unroll
+            for (int s = 0; s < 2; ++s)
+#pragma unroll
+                for (int t = 0; t < group; ++t)
+#pragma unroll
+                    for (int m = 0; m < kNodeTiles; ++m) {
+                        const uint4& weight = fragments[t].block[b];
+                        const unsigned words[2] = {s ? weight.z : weight.x, s ? weight.w : weight.y};
+                        mma_16x8x16(d[t][m], rows[m].step[2 * b + s], words);
+                    }
+#pragma unroll
+            for (int t = 0; t < group; ++t)  // the next three tiles', as their registers become free
+                load_constant_16_if(more, fragments[t].block[b], packed + t * PackedMatrices::tile + (32 * b + lane_index()) * 8);
         }
+#pragma unroll
+        for (int t = 0; t < group; ++t)
+#pragma unroll
+            for (int m = 0; m < kNodeTiles; ++m) {
+                bf16 *first_channel = output + 8 * t * kNodeStride + 16 * m, *second_channel = first_channel + kNodeStride;
+                if (16 * m + r < kNodes) first_channel[0] = to_bf16(d[t][m][0]), second_channel[0] = to_bf16(d[t][m][1]);
+                if (16 * m + r + 8 < kNodes) first_channel[8] = to_bf16(d[t][m][2]), second_channel[8] = to_bf16(d[t][m][3]);
+            }
+        bias += 8 * group, output += 8 * group * kNodeStride;
     }
 }
 
@@ -142,23 +211,64 @@ __device__ __forceinline__ float2 node_pair(const bf16* row, int node, int next)
     return make_float2(first, next == node ? first : to_float(row[next]));
 }
 
-// Scores of one head for the edges of the groups of 32 from `first` to `last` - 1.
-__device__ __forceinline__ void score_head(const LeftWeights& query_weight, const LeftWeights& key_weight, int head, int first, int last) {
+// A lane's part of the scores of 32 edges and one head: edges 8 t + 2 q + c, summed over the head's channels r and r + 8.
+// The sum over the eight lanes with the same q: they share out the edges in three exchanges, each lane is left with one.
+using PartialScores = float[4][2];
+template <int round> __device__ __forceinline__ void exchange(PartialScores& score) {
+    constexpr int bit = 16 >> round;
+    const bool high = lane_index() & bit;
+    if (round < 2) {
+#pragma unroll
+        for (int t = 0; t < 2 >> round; ++t)
+#pragma unroll
+            for (int c = 0; c < 2; ++c) {
+                float &lower = score[t][c], &upper = score[t + (2 >> round)][c];
+                const float given = high ? lower : upper, kept = high ? upper : lower;
+                lower = kept + __shfl_xor_sync(0xFFFFFFFFu, given, bit);
+            }
+    } else {
+        const float given = high ? score[0][0] : score[0][1], kept = high ? score[0][1] : score[0][0];
+        score[0][0] = kept + __shfl_xor_sync(0xFFFFFFFFu, given, bit);
+    }
+}
+__device__ __forceinline__ void store_score(const PartialScores& score, int head, int group) {
+    const int lane = lane_index(), edge = 32 * group + (lane >> 3) * 8 + 2 * (lane & 3) + (lane >> 2 & 1);
+    if (kEdges % 32 == 0 || edge < kEdges)
+        shared_at<float>(ForwardShared::scores)[head * kHeadScores + edge / kNodes * kScoreStride + edge % kNodes] = score[0][0] * 0.25f;
+}
+
+// A warp scores one head for all edges, then another for half of them (12 heads, 8 warps: head w and half of 8 + w / 2),
+// 32 edges a step. The sums of a step's scores, and the loads of the other head, lie between the products of the next.
+// Begins with a barrier (edges, queries and keys must be there).
+__device__ __forceinline__ void score_pairs(const bf16* matrices) {
+    static_assert(kHeads == kWarps + kWarps / 2, "heads a warp");
+    constexpr int groups = (kEdges + 31) / 32, middle = (groups + 1) / 2;
+    const int warp = warp_index(), r = fragment_row(), q = quad_position(), other = kWarps + warp / 2;
+    const int other_first = warp % 2 ? middle : 0, steps = groups + (warp % 2 ? groups - middle : middle);
+    const bf16* packed = matrices + PackedMatrices::edge_query_key;
+    LeftFragments query_weight, key_weight;
+    load_left(query_weight, packed + 2 * warp * PackedMatrices::left);
+    load_left(key_weight, packed + (2 * warp + 1) * PackedMatrices::left);
+    packed += 2 * other * PackedMatrices::left + lane_index() * 8;
+    cp_async_wait<0>();
+    __syncthreads();
     const bf16* edges = shared_at<bf16>(ForwardShared::edges);
-    const int r = fragment_row(), q = quad_position();
-    const bf16* query = shared_at<bf16>(ForwardShared::query) + (head * kHeadSize + r) * kNodeStride;
-    const bf16* key = shared_at<bf16>(ForwardShared::key) + (head * kHeadSize + r) * kNodeStride;
-    float* scores = shared_at<float>(ForwardShared::scores);
+    PartialScores previous = {};
+    int head = warp, group = 0, previous_head = 0, previous_group = 0;
 #pragma unroll 1
-    for (int group = first; group < last; ++group) {
+    for (int step = 0; step < steps; ++step) {
+        const bool last_of_head = step == groups - 1;
         float query_sum[4][4], key_sum[4][4];  // q_ij and k_ij of four times 8 edges, begun with the nodes' part
         const RowBlocks rows(edges, 32 * group + r);
+        const bf16* query = shared_at<bf16>(ForwardShared::query) + (head * kHeadSize + r) * kNodeStride;
+        const bf16* key = shared_at<bf16>(ForwardShared::key) + (head * kHeadSize + r) * kNodeStride;
 #pragma unroll
         for (int t = 0; t < 4; ++t) {
             // The lane's two edges as columns of the result. The last group may reach beyond the graph, into shared memory
             // of other use: columns do not mix, and those are not stored.
             const int edge = 32 * group + 8 * t + 2 * q, next = edge + 1;
-            const int i = edge / kNodes, j = edge % kNodes, next_i = kNodes % 2 ? next / kNodes : i, next_j = kNodes % 2 ? next % kNodes : j + 1;
+            const int i = kNodes % 8 ? edge / kNodes : (32 * group + 8 * t) / kNodes, j = edge - i * kNodes;
+            const int next_i = kNodes % 2 ? next / kNodes : i, next_j = kNodes % 2 ? next % kNodes : j + 1;
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 const float2 queries = node_pair(query + 8 * half * kNodeStride, i, next_i);
@@ -169,87 +279,75 @@ __device__ __forceinline__ void score_head(const LeftWeights& query_weight, cons
         }
 #pragma unroll
         for (int b = 0; b < kColumnBlocks; ++b) {
+            uint4 edge[4];
 #pragma unroll
-            for (int t = 0; t < 4; ++t) {
-                const uint4 edge = rows.load(b, 8 * t);
-                multiply_left(query_sum[t], query_weight.block[b], edge);
-                multiply_left(key_sum[t], key_weight.block[b], edge);
+            for (int t = 0; t < 4; ++t) edge[t] = rows.load(b, 8 * t);
+#pragma unroll
+            for (int s = 0; s < 2; ++s)
+#pragma unroll
+                for (int t = 0; t < 4; ++t) {
+                    multiply_left(query_sum[t], query_weight.step[b][s], s ? edge[t].z : edge[t].x, s ? edge[t].w : edge[t].y);
+                    multiply_left(key_sum[t], key_weight.step[b][s], s ? edge[t].z : edge[t].x, s ? edge[t].w : edge[t].y);
+                }
+#pragma unroll
+            for (int s = 0; s < 2; ++s) {
+                load_constant_16_if(last_of_head, query_weight.step[b][s], packed + 32 * (2 * b + s) * 8);
+                load_constant_16_if(last_of_head, key_weight.step[b][s], packed + PackedMatrices::left + 32 * (2 * b + s) * 8);
             }
+            if (b == 1) exchange<0>(previous);
+            if (b == 2) exchange<1>(previous);
+            if (b == 3) exchange<2>(previous);
+            if (b == 4 && step > 0) store_score(previous, previous_head, previous_group);
         }
-        // The sum over the head's channels: the lane's two, then those of the eight lanes with the same q, which share out
-        // the 32 edges in three exchanges: each lane is left with one.
-        const int lane = lane_index();
-        float score[4][2];
 #pragma unroll
         for (int t = 0; t < 4; ++t)
 #pragma unroll
-            for (int c = 0; c < 2; ++c) score[t][c] = query_sum[t][c] * key_sum[t][c] + query_sum[t][2 + c] * key_sum[t][2 + c];
-#pragma unroll
-        for (int t = 0; t < 2; ++t)
-#pragma unroll
-            for (int c = 0; c < 2; ++c) {
-                const float given = lane & 16 ? score[t][c] : score[t + 2][c], kept = lane & 16 ? score[t + 2][c] : score[t][c];
-                score[t][c] = kept + __shfl_xor_sync(0xFFFFFFFFu, given, 16);
-            }
-#pragma unroll
-        for (int c = 0; c < 2; ++c) {
-            const float given = lane & 8 ? score[0][c] : score[1][c], kept = lane & 8 ? score[1][c] : score[0][c];
-            score[0][c] = kept + __shfl_xor_sync(0xFFFFFFFFu, given, 8);
-        }
-        const float given = lane & 4 ? score[0][0] : score[0][1], kept = lane & 4 ? score[0][1] : score[0][0];
-        const float total = kept + __shfl_xor_sync(0xFFFFFFFFu, given, 4);
-        const int edge = 32 * group + (lane >> 3) * 8 + 2 * q + (lane >> 2 & 1);
-        if (kEdges % 32 == 0 || edge < kEdges) scores[edge * kHeads + head] = total * 0.25f;  // 1 / sqrt(head size)
+            for (int c = 0; c < 2; ++c) previous[t][c] = query_sum[t][c] * key_sum[t][c] + query_sum[t][2 + c] * key_sum[t][2 + c];
+        previous_head = head, previous_group = group;
+        head = step >= groups - 1 ? other : warp;
+        group = last_of_head ? other_first : group + 1;
     }
+    exchange<0>(previous);
+    exchange<1>(previous);
+    exchange<2>(previous);
+    store_score(previous, previous_head, previous_group);
 }
 
-// A warp scores one head for all edges, then another for half of them (12 heads, 8 warps: head w and half of 8 + w / 2).
-// Begins with a barrier (edges, queries and keys must be there).
-__device__ __forceinline__ void score_pairs(const LayerWeights& weights) {
-    static_assert(kHeads == kWarps + kWarps / 2, "heads a warp");
-    const int warp = warp_index();
-    constexpr int groups = (kEdges + 31) / 32, middle = (groups + 1) / 2;
-    LeftWeights query_weight, key_weight;
-#pragma unroll 1
-    for (int part = 0; part < 2; ++part) {
-        const int head = part == 0 ? warp : kWarps + warp / 2;
-        const int first = part == 1 && warp % 2 == 1 ? middle : 0;
-        const int last = part == 1 && warp % 2 == 0 ? middle : groups;
-        load_left(query_weight, weights.edge_qkv + head * kHeadSize * kChannels, kChannels);
-        load_left(key_weight, weights.edge_qkv + (kChannels + head * kHeadSize) * kChannels, kChannels);
-        if (part == 0) __syncthreads();
-        score_head(query_weight, key_weight, head, first, last);
-    }
+// The weights a_ijh of a node i and a head as bf16 in shared memory, for all j and zeros after them.
+__device__ __forceinline__ bf16* weights_of(int head, int i) {
+    return (bf16*)(shared_at<float>(ForwardShared::scores) + head * kHeadScores + i * kScoreStride);
 }
 
 __device__ __forceinline__ void normalize_scores(bf16* attention) {
-    for (int k = threadIdx.x; k < kNodes * kHeads; k += kThreads) {
-        const int i = k / kHeads, head = k % kHeads;
-        float* scores = shared_at<float>(ForwardShared::scores) + i * kNodes * kHeads + head;
-        float weight[kNodes], largest = -3.0e38f, sum = 0.0f;
+    static_assert(kNodes * kHeads <= kThreads, "one row a thread");
+    const int head = threadIdx.x / kNodes, i = threadIdx.x % kNodes;
+    if (head >= kHeads) return;
+    const float4* scores = (const float4*)weights_of(head, i);
+    float weight[kScoreStride], largest = -3.0e38f, sum = 0.0f;
 #pragma unroll
-        for (int j = 0; j < kNodes; ++j) weight[j] = scores[j * kHeads], largest = fmaxf(largest, weight[j]);
-#pragma unroll
-        for (int j = 0; j < kNodes; ++j) weight[j] = __expf(weight[j] - largest), sum += weight[j];
-        const float scale = __fdividef(1.0f, sum);
-#pragma unroll
-        for (int j = 0; j < kNodes; ++j) scores[j * kHeads] = weight[j] *= scale;
-        if (attention) {
-            bf16* row = attention + (head * kNodes + i) * kNodes;
-#pragma unroll
-            for (int j = 0; j < kNodes; ++j) {
-                if (kNodes % 2) row[j] = to_bf16(weight[j]);
-                else if (j % 2 == 0) *(unsigned*)(row + j) = pack_bf16(weight[j], weight[j + 1]);
-            }
-        }
+    for (int k = 0; k < (kNodes + 3) / 4; ++k) {
+        const float4 four = scores[k];
+        weight[4 * k] = four.x, weight[4 * k + 1] = four.y, weight[4 * k + 2] = four.z, weight[4 * k + 3] = four.w;
     }
-}
-
-// Two neighbouring attention weights as a fragment's word: a_ijh and a_i(j+1)h, zero outside the graph.
-__device__ __forceinline__ unsigned weight_pair(int i, int j, int head) {
-    const float* weights = shared_at<float>(ForwardShared::scores) + (i * kNodes + j) * kHeads + head;
-    const bool inside = i < kNodes && head < kHeads;
-    return pack_bf16(inside && j < kNodes ? weights[0] : 0.0f, inside && j + 1 < kNodes ? weights[kHeads] : 0.0f);
+#pragma unroll
+    for (int j = 0; j < kNodes; ++j) largest = fmaxf(largest, weight[j]);
+#pragma unroll
+    for (int j = 0; j < kNodes; ++j) weight[j] = __expf(weight[j] - largest), sum += weight[j];
+    const float scale = __fdividef(1.0f, sum);
+    unsigned pairs[8 * kNodeTiles];
+#pragma unroll
+    for (int k = 0; k < 8 * kNodeTiles; ++k)
+        pairs[k] = pack_bf16(2 * k < kNodes ? weight[2 * k] * scale : 0.0f, 2 * k + 1 < kNodes ? weight[2 * k + 1] * scale : 0.0f);
+#pragma unroll
+    for (int k = 0; k < 2 * kNodeTiles; ++k)
+        ((uint4*)weights_of(head, i))[k] = make_uint4(pairs[4 * k], pairs[4 * k + 1], pairs[4 * k + 2], pairs[4 * k + 3]);
+    bf16* row = attention + (head * kNodes + i) * kNodes;
+#pragma unroll
+    for (int k = 0; k < kNodes; k += kNodes % 8 == 0 ? 8 : kNodes % 4 == 0 ? 4 : 1) {
+        if (kNodes % 8 == 0) *(uint4*)(row + k) = make_uint4(pairs[k / 2], pairs[k / 2 + 1], pairs[k / 2 + 2], pairs[k / 2 + 3]);
+        else if (kNodes % 4 == 0) *(uint2*)(row + k) = make_uint2(pairs[k / 2], pairs[k / 2 + 1]);
+        else row[k] = bf16{(unsigned short)(pairs[k / 2] >> k % 2 * 16)};
+    }
 }
 
 // context [N, H, D] in device memory: of node i, the weights [heads, j] times the edges [j, D] (transposed by ldmatrix).
@@ -261,11 +359,12 @@ __device__ __forceinline__ void average_edges(bf16* context) {
         unsigned weight[kNodeTiles][4];
         const bf16* row[kNodeTiles];  // this lane's row of ldmatrix: j = 0 to 15 for the left 8 columns, then for the right
         int row_swizzle[kNodeTiles];
+        const bf16 *upper = weights_of(r, i), *lower = weights_of(min(r + 8, kHeads - 1), i);
 #pragma unroll
         for (int m = 0; m < kNodeTiles; ++m) {
             const int j = 16 * m + 2 * q;
-            weight[m][0] = weight_pair(i, j, r), weight[m][1] = weight_pair(i, j, r + 8);
-            weight[m][2] = weight_pair(i, j + 8, r), weight[m][3] = weight_pair(i, j + 8, r + 8);
+            weight[m][0] = *(const unsigned*)(upper + j), weight[m][1] = *(const unsigned*)(lower + j);
+            weight[m][2] = *(const unsigned*)(upper + j + 8), weight[m][3] = *(const unsigned*)(lower + j + 8);
             const int edge = min(i * kNodes + 16 * m + lane % 16, kEdges - 1);  // beyond the graph: any row, its weight is zero
             row[m] = edges + edge * kChannels, row_swizzle[m] = swizzle(edge);
         }
@@ -294,68 +393,80 @@ __device__ __forceinline__ void average_edges(bf16* context) {
     }
 }
 
-// Begins with a barrier (the context must be there).
-__device__ __forceinline__ void gather_messages(const LayerWeights& weights, const bf16* context, bf16* messages) {
-    const bf16* value = shared_at<bf16>(ForwardShared::value);
-    bf16* shared_messages = shared_at<bf16>(ForwardShared::query);
+// Two neighbouring nodes' word of a row of nodes, zero outside the graph.
+__device__ __forceinline__ unsigned node_word(const bf16* row, int node) {
+    if (node >= kNodes) return 0;
+    const unsigned pair = *(const unsigned*)(row + node);
+    return kNodes % 2 && node == kNodes - 1 ? pair & 0xFFFFu : pair;
+}
+
+// The messages of one head to the nodes of the tiles of 8 from `first` to `last` - 1.
+constexpr int kReceiverTiles = (kNodes + 7) / 8;
+__device__ __forceinline__ void gather_head(const LeftFragments& weight, int head, int first, int last, const bf16* context, bf16* messages) {
     const int r = fragment_row(), q = quad_position();
-    constexpr int per_warp = kColumnTiles / kWarps;
-    WeightFragments fragments[per_warp];
+    const bf16* value = shared_at<bf16>(ForwardShared::value) + (head * kHeadSize + r) * kNodeStride;
+    uint4 rows[kReceiverTiles][kColumnBlocks];
 #pragma unroll
-    for (int t = 0; t < per_warp; ++t)
-        load_weight(fragments[t], weights.edge_qkv + (2 * kChannels + 8 * (warp_index() * per_warp + t)) * kChannels, kChannels);
-    __syncthreads();
+    for (int t = 0; t < kReceiverTiles; ++t)
+        if (t >= first && t < last) {
+            const bf16* row = context + (min(8 * t + r, kNodes - 1) * kHeads + head) * kChannels + 8 * q;
 #pragma unroll
-    for (int t = 0; t < per_warp; ++t) {
-        const int tile = warp_index() * per_warp + t, head = tile / 2;
-        unsigned values[kNodeTiles][2];  // v_j of the tile's 8 channels, k = j
+            for (int b = 0; b < kColumnBlocks; ++b) rows[t][b] = *(const uint4*)(row + 32 * b);
+        }
 #pragma unroll
-        for (int m = 0; m < kNodeTiles; ++m)
-            ldmatrix_x2_transpose(values[m], value + row_offset(min(16 * m + lane_index() % 16, kNodes - 1), 8 * tile));
+    for (int t = 0; t < kReceiverTiles; ++t)
+        if (t >= first && t < last) {
+            float d[2][4] = {};  // two chains
+            const bf16* weights = weights_of(head, min(8 * t + r, kNodes - 1));
 #pragma unroll
-        for (int m = 0; m < kNodeTiles; ++m) {
-            const int upper = 16 * m + r, lower = upper + 8;
-            float d[4] = {0, 0, 0, 0};
-#pragma unroll
-            for (int n = 0; n < kNodeTiles; ++n) {
-                const int j = 16 * n + 2 * q;
-                const unsigned weight[4] = {weight_pair(upper, j, head), weight_pair(lower, j, head),
-                                            weight_pair(upper, j + 8, head), weight_pair(lower, j + 8, head)};
-                mma_16x8x16(d, weight, values[n]);
+            for (int m = 0; m < kNodeTiles; ++m) {
+                const int j = 16 * m + 2 * q;
+                const uint4 values = make_uint4(node_word(value, j), node_word(value + 8 * kNodeStride, j),
+                                                node_word(value, j + 8), node_word(value + 8 * kNodeStride, j + 8));
+                multiply_left(d[0], values, *(const unsigned*)(weights + j), *(const unsigned*)(weights + j + 8));
             }
-            const bf16* rows = context + head * kChannels + 8 * q;
 #pragma unroll
             for (int b = 0; b < kColumnBlocks; ++b) {
-                const uint4 zero = make_uint4(0, 0, 0, 0);
-                const uint4 above = upper < kNodes ? *(const uint4*)(rows + upper * kHeads * kChannels + 32 * b) : zero;
-                const uint4 below = lower < kNodes ? *(const uint4*)(rows + lower * kHeads * kChannels + 32 * b) : zero;
-                multiply_block(d, above, below, fragments[t].block[b]);
+                multiply_left(d[0], weight.step[b][0], rows[t][b].x, rows[t][b].y);
+                multiply_left(d[1], weight.step[b][1], rows[t][b].z, rows[t][b].w);
             }
-            const int column = 8 * tile + 2 * q;
-            const unsigned first = pack_bf16(d[0], d[1]), second = pack_bf16(d[2], d[3]);
-            if (upper < kNodes) *(unsigned*)(shared_messages + row_offset(upper, column)) = first;
-            if (lower < kNodes) *(unsigned*)(shared_messages + row_offset(lower, column)) = second;
-            if (messages && upper < kNodes) *(unsigned*)(messages + upper * kChannels + column) = first;
-            if (messages && lower < kNodes) *(unsigned*)(messages + lower * kChannels + column) = second;
+            const int node = 8 * t + r;
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const unsigned by_channel = pack_bf16(d[0][2 * half] + d[1][2 * half], d[0][2 * half + 1] + d[1][2 * half + 1]);
+                const unsigned pair = movmatrix_transpose(by_channel);
+                const int column = head * kHeadSize + 8 * half + 2 * q;
+                if (node < kNodes) {
+                    *(unsigned*)(shared_at<bf16>(ForwardShared::query) + row_offset(node, column)) = pair;
+                    *(unsigned*)(messages + node * kChannels + column) = pair;
+                }
+            }
         }
-    }
+}
+// Begins with a barrier (the context must be there). A warp takes a head, and some nodes of another.
+__device__ __forceinline__ void gather_messages(const bf16* matrices, const bf16* context, bf16* messages) {
+    constexpr int middle = (kReceiverTiles + 1) / 2;
+    const int warp = warp_index(), other = kWarps + warp / 2;
+    LeftFragments own_weight, other_weight;
+    load_left(own_weight, matrices + PackedMatrices::edge_value + warp * PackedMatrices::left);
+    load_left(other_weight, matrices + PackedMatrices::edge_value + other * PackedMatrices::left);
+    __syncthreads();
+    gather_head(own_weight, warp, 0, kReceiverTiles, context, messages);
+    gather_head(other_weight, other, warp % 2 ? middle : 0, warp % 2 ? kReceiverTiles : middle, context, messages);
 }
 
 // ---- Nodes ----
 constexpr int kWarpTiles = kColumnTiles / kWarps;  // a warp's share of the channels: 3 tiles of 8, for every node
 using NodeValues = float[kNodeTiles][kWarpTiles][4];  // accumulators: [..][..][0, 1] of the upper row, [2, 3] of the lower
 
-// The warp's channels of a LayerNorm's weight and bias, or of another vector, as accumulators lie.
-using NodeVector = float2[kWarpTiles];
-__device__ __forceinline__ void load_vector(NodeVector& vector, const float* values) {
-#pragma unroll
-    for (int t = 0; t < kWarpTiles; ++t)
-        vector[t] = load_constant_float2(values + (warp_index() * kWarpTiles + t) * 8 + 2 * quad_position());
+// The lane's two channels of the warp's tile t of a vector of the weights.
+__device__ __forceinline__ float2 of_tile(int vector, int t) {
+    return *(const float2*)(shared_vector(vector) + (warp_index() * kWarpTiles + t) * 8 + 2 * quad_position());
 }
 
 // LayerNorm of rows whose channels are spread over the warps: each warp's mean and squared deviations of its 24 channels,
-// joined (exactly, by the parallel formula) after a barrier. statistics: float [N, 4], of which mean and 1 / std are written.
-__device__ __forceinline__ void normalize_nodes(NodeValues& x, const NodeVector& weight, const NodeVector& bias, float* statistics) {
+// joined (exactly, by the parallel formula) after a barrier.
+__device__ __forceinline__ void normalize_nodes(NodeValues& x, int weight, int bias) {
     float2* partials = shared_at<float2>(ForwardShared::partials);
     const int r = fragment_row(), q = quad_position(), warp = warp_index();
     constexpr float count = 8 * kWarpTiles;
@@ -380,67 +491,68 @@ __device__ __forceinline__ void normalize_nodes(NodeValues& x, const NodeVector&
     for (int m = 0; m < kNodeTiles; ++m)
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const int row = 16 * m + 8 * half + r;
+            const float4* parts = (const float4*)(partials + (16 * m + 8 * half + r) * kWarps);
             float means[kWarps], mean = 0.0f, squares = 0.0f;
 #pragma unroll
-            for (int w = 0; w < kWarps; ++w) {
-                const float2 part = partials[row * kWarps + w];
-                means[w] = part.x, mean += part.x * (1.0f / kWarps), squares += part.y;
+            for (int w = 0; w < kWarps / 2; ++w) {
+                const float4 two = parts[w];
+                means[2 * w] = two.x, means[2 * w + 1] = two.z;
+                mean += two.x + two.z, squares += two.y + two.w;
             }
+            mean *= 1.0f / kWarps;
+            float between = 0.0f;
 #pragma unroll
-            for (int w = 0; w < kWarps; ++w) squares += count * (means[w] - mean) * (means[w] - mean);
-            const float scale = rsqrtf(squares * (1.0f / kChannels) + kEpsilon);
-            if (statistics && warp == 0 && q == 0 && row < kNodes) *(float2*)(statistics + 4 * row) = make_float2(mean, scale);
+            for (int w = 0; w < kWarps; ++w) between += (means[w] - mean) * (means[w] - mean);
+            const float scale = rsqrtf((squares + count * between) * (1.0f / kChannels) + kEpsilon);
 #pragma unroll
             for (int t = 0; t < kWarpTiles; ++t) {
-                x[m][t][2 * half] = (x[m][t][2 * half] - mean) * scale * weight[t].x + bias[t].x;
-                x[m][t][2 * half + 1] = (x[m][t][2 * half + 1] - mean) * scale * weight[t].y + bias[t].y;
+                const float2 w = of_tile(weight, t), b = of_tile(bias, t);
+                x[m][t][2 * half] = (x[m][t][2 * half] - mean) * scale * w.x + b.x;
+                x[m][t][2 * half + 1] = (x[m][t][2 * half + 1] - mean) * scale * w.y + b.y;
             }
         }
 }
 
-// Writes the warp's channels of every node to a swizzled array in shared memory and to device memory (unless null).
+// Writes the warp's channels of every node to a swizzled array in shared memory and to device memory.
 __device__ __forceinline__ void store_nodes(const NodeValues& x, bf16* shared, bf16* global) {
 #pragma unroll
     for (int m = 0; m < kNodeTiles; ++m)
 #pragma unroll
-        for (int t = 0; t < kWarpTiles; ++t)
+        for (int half = 0; half < 2; ++half) {
+            const int row = 16 * m + 8 * half + fragment_row(), first_column = warp_index() * kWarpTiles * 8 + 2 * quad_position();
+            if (row < kNodes) {
 #pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const int row = 16 * m + 8 * half + fragment_row();
-                const int column = (warp_index() * kWarpTiles + t) * 8 + 2 * quad_position();
-                const unsigned pair = pack_bf16(x[m][t][2 * half], x[m][t][2 * half + 1]);
-                if (row < kNodes) {
-                    *(unsigned*)(shared + row_offset(row, column)) = pair;
-                    if (global) *(unsigned*)(global + row * kChannels + column) = pair;
+                for (int t = 0; t < kWarpTiles; ++t) {
+                    const unsigned pair = pack_bf16(x[m][t][2 * half], x[m][t][2 * half + 1]);
+                    *(unsigned*)(shared + row_offset(row, first_column + 8 * t)) = pair;
+                    *(unsigned*)(global + row * kChannels + first_column + 8 * t) = pair;
                 }
             }
+        }
 }
 
 // Begins with a barrier (the messages must be there).
-__device__ __forceinline__ void update_nodes(const LayerWeights& weights, const bf16* nodes, bf16* middle_nodes, bf16* new_nodes,
-                                             float* statistics) {
-    const bf16* messages = shared_at<bf16>(ForwardShared::query);
+__device__ __forceinline__ void update_nodes(const bf16* matrices, const bf16* nodes, bf16* middle_nodes, bf16* new_nodes) {
     bf16* middle = shared_at<bf16>(ForwardShared::key);
     bf16* hidden = shared_at<bf16>(ForwardShared::hidden);
     constexpr int hidden_stride = kNodeHidden + 8;
-    const int r = fragment_row(), q = quad_position(), warp = warp_index(), first_column = warp * kWarpTiles * 8;
+    const int r = fragment_row(), q = quad_position(), lane = lane_index(), warp = warp_index(), first_tile = warp * kWarpTiles;
     NodeValues x;
     {
-        WeightFragments fragments[kWarpTiles];
+        TileFragments fragments[kWarpTiles];
 #pragma unroll
         for (int t = 0; t < kWarpTiles; ++t)
-            load_weight(fragments[t], weights.node_output + (first_column + 8 * t) * kChannels, kChannels);
+            load_tile(fragments[t], matrices + PackedMatrices::node_output + (first_tile + t) * PackedMatrices::tile);
+        const bf16* residual = nodes + 8 * first_tile + 2 * q;
 #pragma unroll
         for (int m = 0; m < kNodeTiles; ++m)
 #pragma unroll
-            for (int t = 0; t < kWarpTiles; ++t) {
-                const int column = first_column + 8 * t + 2 * q;
-                const float2 bias = load_constant_float2(weights.node_output_bias + column);
+            for (int half = 0; half < 2; ++half) {
+                const int row = min(16 * m + 8 * half + r, kNodes - 1);
 #pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    const int row = 16 * m + 8 * half + r;
-                    const unsigned pair = row < kNodes ? load_constant_4(nodes + row * kChannels + column) : 0;
+                for (int t = 0; t < kWarpTiles; ++t) {
+                    const unsigned pair = load_constant_4(residual + row * kChannels + 8 * t);
+                    const float2 bias = of_tile(PackedVectors::node_output_bias, t);
                     x[m][t][2 * half] = bias.x + low_float(pair), x[m][t][2 * half + 1] = bias.y + high_float(pair);
                 }
             }
@@ -448,79 +560,92 @@ __device__ __forceinline__ void update_nodes(const LayerWeights& weights, const 
 #pragma unroll
         for (int m = 0; m < kNodeTiles; ++m) {
             RowFragments rows;
-            load_shared_rows(rows, messages, 16 * m, kNodes);
+            load_rows(rows, shared_at<bf16>(ForwardShared::query), 16 * m);
 #pragma unroll
-            for (int t = 0; t < kWarpTiles; ++t) multiply(x[m][t], rows, fragments[t]);
+            for (int s = 0; s < 2 * kColumnBlocks; ++s)
+#pragma unroll
+                for (int t = 0; t < kWarpTiles; ++t) {
+                    const uint4& weight = fragments[t].block[s / 2];
+                    const unsigned words[2] = {s % 2 ? weight.z : weight.x, s % 2 ? weight.w : weight.y};
+                    mma_16x8x16(x[m][t], rows.step[s], words);
+                }
         }
     }
     // The feed-forward's hidden layer is 4 tiles of 8 for each tile of nodes, one a warp. What it needs is loaded early.
     const int node_tile = warp / 4, hidden_tile = warp % 4;
-    NodeVector norm_weight, norm_bias, last_weight, last_bias, out_bias;
-    load_vector(norm_weight, weights.node_norm_weight);
-    load_vector(norm_bias, weights.node_norm_bias);
-    WeightFragments in_weight;
-    load_weight(in_weight, weights.node_feed_forward_in + hidden_tile * 8 * kChannels, kChannels);
-    const float2 in_bias = load_constant_float2(weights.node_feed_forward_in_bias + hidden_tile * 8 + 2 * q);
+    TileFragments in_weight;
+    load_tile(in_weight, matrices + PackedMatrices::node_feed_forward_in + hidden_tile * PackedMatrices::tile);
     uint4 out_weight[kWarpTiles];
 #pragma unroll
     for (int t = 0; t < kWarpTiles; ++t)
-        out_weight[t] = load_constant_16(weights.node_feed_forward_out + (first_column + 8 * t + r) * kNodeHidden + 8 * q);
-    load_vector(out_bias, weights.node_feed_forward_out_bias);
-    load_vector(last_weight, weights.node_feed_forward_norm_weight);
-    load_vector(last_bias, weights.node_feed_forward_norm_bias);
-    normalize_nodes(x, norm_weight, norm_bias, statistics);
+        out_weight[t] = load_constant_16(matrices + PackedMatrices::node_feed_forward_out + ((first_tile + t) * 32 + lane) * 8);
+    normalize_nodes(x, PackedVectors::node_norm_weight, PackedVectors::node_norm_bias);
     store_nodes(x, middle, middle_nodes);
     __syncthreads();
     if (node_tile < kNodeTiles) {
         const int column = hidden_tile * 8 + 2 * q;
-        float d[4] = {in_bias.x, in_bias.y, in_bias.x, in_bias.y};
+        const float2 bias = *(const float2*)(shared_vector(PackedVectors::node_feed_forward_in_bias) + column);
+        float d[2][4] = {{bias.x, bias.y, bias.x, bias.y}, {0, 0, 0, 0}};  // two chains
         RowFragments rows;
-        load_shared_rows(rows, middle, 16 * node_tile, kNodes);
-        multiply(d, rows, in_weight);
+        load_rows(rows, middle, 16 * node_tile);
+#pragma unroll
+        for (int b = 0; b < kColumnBlocks; ++b) multiply_block(d[b % 2], rows, b, in_weight.block[b]);
         const int upper = 16 * node_tile + r, lower = upper + 8;
-        if (upper < kNodes) *(unsigned*)(hidden + upper * hidden_stride + column) = pack_bf16(fmaxf(d[0], 0.0f), fmaxf(d[1], 0.0f));
-        if (lower < kNodes) *(unsigned*)(hidden + lower * hidden_stride + column) = pack_bf16(fmaxf(d[2], 0.0f), fmaxf(d[3], 0.0f));
+#pragma unroll
+        for (int k = 0; k < 4; ++k) d[0][k] = fmaxf(d[0][k] + d[1][k], 0.0f);
+        if (upper < kNodes) *(unsigned*)(hidden + upper * hidden_stride + column) = pack_bf16(d[0][0], d[0][1]);
+        if (lower < kNodes) *(unsigned*)(hidden + lower * hidden_stride + column) = pack_bf16(d[0][2], d[0][3]);
     }
     __syncthreads();
 #pragma unroll
     for (int m = 0; m < kNodeTiles; ++m) {
-        const int upper = 16 * m + r, lower = upper + 8;
-        const uint4 zero = make_uint4(0, 0, 0, 0);
-        const uint4 above = upper < kNodes ? *(const uint4*)(hidden + upper * hidden_stride + 8 * q) : zero;
-        const uint4 below = lower < kNodes ? *(const uint4*)(hidden + lower * hidden_stride + 8 * q) : zero;
+        const bf16* row = hidden + min(16 * m + lane % 16, kNodes - 1) * hidden_stride + lane / 16 * 8;
+        unsigned first[4], second[4];
+        ldmatrix_x4(first, row);
+        ldmatrix_x4(second, row + 16);
 #pragma unroll
         for (int t = 0; t < kWarpTiles; ++t) {
+            const float2 bias = of_tile(PackedVectors::node_feed_forward_out_bias, t);
 #pragma unroll
-            for (int k = 0; k < 4; ++k) x[m][t][k] += k % 2 ? out_bias[t].y : out_bias[t].x;
-            multiply_block(x[m][t], above, below, out_weight[t]);
+            for (int k = 0; k < 4; ++k) x[m][t][k] += k % 2 ? bias.y : bias.x;
+            const unsigned low[2] = {out_weight[t].x, out_weight[t].y}, high[2] = {out_weight[t].z, out_weight[t].w};
+            mma_16x8x16(x[m][t], first, low);
+            mma_16x8x16(x[m][t], second, high);
         }
     }
-    normalize_nodes(x, last_weight, last_bias, statistics ? statistics + 2 : nullptr);
+    normalize_nodes(x, PackedVectors::node_feed_forward_norm_weight, PackedVectors::node_feed_forward_norm_bias);
     store_nodes(x, shared_at<bf16>(ForwardShared::value), new_nodes);
 }
 
 // ---- Edges ----
 // senders_j and receivers_i: 2 tiles of 8 channels each, for each tile of nodes, one a warp.
 // Begins with a barrier (the new nodes must be there).
-__device__ __forceinline__ void project_ends(const LayerWeights& weights) {
-    const int node_tile = warp_index() / 4, part = warp_index() % 4 / 2, column = warp_index() % 2 * 8, q = quad_position();
-    WeightFragments fragments;
-    load_weight(fragments, weights.edge_message_in + column * 4 * kChannels + (2 + part) * kChannels, 4 * kChannels);
-    const float2 bias = load_constant_float2(weights.edge_message_in_bias + column + 2 * q);
+__device__ __forceinline__ void project_ends(const bf16* matrices) {
+    const int node_tile = warp_index() / 4, part = warp_index() % 4 / 2, column = warp_index() % 2 * 8 + 2 * quad_position();
+    TileFragments fragments;
+    load_tile(fragments, matrices + PackedMatrices::ends + warp_index() % 4 * PackedMatrices::tile);
     __syncthreads();
     if (node_tile >= kNodeTiles) return;
     RowFragments rows;
-    load_shared_rows(rows, shared_at<bf16>(ForwardShared::value), 16 * node_tile, kNodes);
-    float d[4] = {0, 0, 0, 0};
-    if (part == 0) d[0] = d[2] = bias.x, d[1] = d[3] = bias.y;  // the senders'
-    multiply(d, rows, fragments);
-    float* output = shared_at<float>(part == 0 ? ForwardShared::senders : ForwardShared::receivers) + (column + 2 * q) * kNodeStride;
+    load_rows(rows, shared_at<bf16>(ForwardShared::value), 16 * node_tile);
+    float d[2][4] = {};  // two chains
+    if (part == 0) {  // the senders'
+        const float2 bias = *(const float2*)(shared_vector(PackedVectors::edge_message_in_bias) + column);
+        d[0][0] = d[0][2] = bias.x, d[0][1] = d[0][3] = bias.y;
+    }
+#pragma unroll
+    for (int b = 0; b < kColumnBlocks; ++b) multiply_block(d[b % 2], rows, b, fragments.block[b]);
+    const int stride = part == 0 ? kNodeStride : kReceiverStride;
+    float* output = shared_at<float>(part == 0 ? ForwardShared::senders : ForwardShared::receivers) + column * stride;
     const int upper = 16 * node_tile + fragment_row(), lower = upper + 8;
-    if (upper < kNodes) output[upper] = d[0], output[kNodeStride + upper] = d[1];
-    if (lower < kNodes) output[lower] = d[2], output[kNodeStride + lower] = d[3];
+    if (upper < kNodes) output[upper] = d[0][0] + d[1][0], output[stride + upper] = d[0][1] + d[1][1];
+    if (lower < kNodes) output[lower] = d[0][2] + d[1][2], output[stride + lower] = d[0][3] + d[1][3];
 }
 
-// 16 edges, all channels, in the permuted order: [b][t][0, 1] are channels 32 b + 8 q + 2 t and the next of the upper row.
+// The edge update computes its 192 outputs in a permuted order: of tile 4 b + t (b: block of 32 channels), output n stands
+// for channel 32 b + 8 (n / 2) + 2 t + n % 2. So a lane's four tiles of a block are the 8 consecutive channels from
+// 32 b + 8 q: residuals, vectors and results move 16 bytes at a time, and the accumulators of a block are the left operand
+// of the next product. 16 edges: [b][t][0, 1] are channels 32 b + 8 q + 2 t and the next of the upper row.
 using EdgeValues = float[kColumnBlocks][4][4];
 
 __device__ __forceinline__ void normalize_edges(EdgeValues& x, const float* weight, const float* bias) {
@@ -566,79 +691,98 @@ __device__ __forceinline__ void add_vector(EdgeValues& x, const float* vector) {
     }
 }
 
+// Adds the product of 16 activations (left operand) and an output matrix, whose fragments lie in shared memory.
+__device__ __forceinline__ void add_product(EdgeValues& x, const unsigned (&activation)[4], const uint4* fragments) {
+#pragma unroll
+    for (int k = 0; k < kColumnBlocks * 2; ++k) {
+        const uint4 two = fragments[32 * k];
+        const unsigned first[2] = {two.x, two.y}, second[2] = {two.z, two.w};
+        mma_16x8x16(x[k / 2][k % 2 * 2], activation, first);
+        mma_16x8x16(x[k / 2][k % 2 * 2 + 1], activation, second);
+    }
+}
+
 // Eight consecutive channels of one row of a block, as bf16.
 __device__ __forceinline__ uint4 pack_row(const float (&block)[4][4], int half) {
     return make_uint4(pack_bf16(block[0][2 * half], block[0][2 * half + 1]), pack_bf16(block[1][2 * half], block[1][2 * half + 1]),
                       pack_bf16(block[2][2 * half], block[2][2 * half + 1]), pack_bf16(block[3][2 * half], block[3][2 * half + 1]));
 }
 
-// Begins with project_ends, between two barriers, while the first weights are on their way.
-__device__ __forceinline__ void update_edges(const LayerWeights& weights, bf16* new_edges) {
+// The hidden layer of all the warp's tiles, with its weights in registers as the left operand; the result, transposed, is
+// the left operand of the next product: 4 words a lane and tile, kept in shared memory (each lane reads what it wrote).
+// Begins with project_ends, between two barriers, while the weights are on their way.
+__device__ __forceinline__ void edges_hidden(const bf16* matrices, uint4* hidden) {
     const bf16* edges = shared_at<bf16>(ForwardShared::edges);
-    const float* senders = shared_at<float>(ForwardShared::senders);
-    const float* receivers = shared_at<float>(ForwardShared::receivers);
-    const float* vectors = shared_at<float>(ForwardShared::vectors);
-    const int r = fragment_row(), q = quad_position(), lane = lane_index();
-
-    WeightFragments in_weight;
-    load_weight(in_weight, weights.edge_feed_forward_in, kChannels);
-    const float2 in_bias = load_constant_float2(weights.edge_feed_forward_in_bias + 2 * q);
-
-    // First the hidden layer of all the warp's tiles, with its weights in registers as the left operand; the result,
-    // transposed, is the left operand of the next product: 4 words a lane and tile, kept in shared memory (each lane reads
-    // what it wrote).
-    uint4* hidden = shared_at<uint4>(ForwardShared::scores) + lane;  // [tiles, 32]
-    {
-        LeftWeights own, reverse;
-        load_left(own, weights.edge_message_in, 4 * kChannels);
-        load_left(reverse, weights.edge_message_in + kChannels, 4 * kChannels);
-        project_ends(weights);
-        __syncthreads();
+    const int r = fragment_row(), q = quad_position();
+    const float* senders = shared_at<float>(ForwardShared::senders) + r * kNodeStride;
+    const float* receivers = shared_at<float>(ForwardShared::receivers) + r * kReceiverStride;
+    LeftFragments own, reverse;
+    load_left(own, matrices + PackedMatrices::edge_message_in);
+    load_left(reverse, matrices + PackedMatrices::edge_message_in + PackedMatrices::left);
+    project_ends(matrices);
+    __syncthreads();
 #pragma unroll 1
-        for (int tile = warp_index(); tile < kEdgeTiles; tile += kWarps) {
-            float d[2][4], back[2][4] = {};  // [8 edges]: of the edges, with their nodes' part; of their reverses
-            const int first = min(16 * tile + r, kEdges - 1), second = min(16 * tile + 8 + r, kEdges - 1);
-            const RowBlocks rows(edges, 16 * tile + r);
-            const RowBlocks back_rows[2] = {RowBlocks(edges, first % kNodes * kNodes + first / kNodes),
-                                            RowBlocks(edges, second % kNodes * kNodes + second / kNodes)};
+    for (int tile = warp_index(); tile < kEdgeTiles; tile += kWarps) {
+        float d[2][4], back[2][4] = {};  // [8 edges]: of the edges, with their nodes' part; of their reverses
+        const int first = min(16 * tile + r, kEdges - 1), second = min(16 * tile + 8 + r, kEdges - 1);
+        const RowBlocks rows(edges, 16 * tile + r);
+        const RowBlocks back_rows[2] = {RowBlocks(edges, first % kNodes * kNodes + first / kNodes),
+                                        RowBlocks(edges, second % kNodes * kNodes + second / kNodes)};
 #pragma unroll
-            for (int t = 0; t < 2; ++t) {
+        for (int t = 0; t < 2; ++t) {
+            // The lane's two edges as columns of the result; if the number of nodes is even, they have one receiver.
+            const int edge = min(16 * tile + 8 * t + 2 * q, kEdges - 1), next = min(edge + 1, kEdges - 1);
 #pragma unroll
-                for (int c = 0; c < 2; ++c) {  // the lane's two edges as columns of the result
-                    const int edge = min(16 * tile + 8 * t + 2 * q + c, kEdges - 1), i = edge / kNodes, j = edge % kNodes;
-#pragma unroll
-                    for (int half = 0; half < 2; ++half) {
-                        const int channel = (r + 8 * half) * kNodeStride;
-                        d[t][2 * half + c] = senders[channel + j] + receivers[channel + i];
-                    }
+            for (int half = 0; half < 2; ++half) {
+                const float *sender = senders + 8 * half * kNodeStride, *receiver = receivers + 8 * half * kReceiverStride;
+                if (kNodes % 2 == 0) {
+                    const int even = min(edge, kEdges - 2);
+                    const float2 two = *(const float2*)(sender + even % kNodes);
+                    const float one = receiver[even / kNodes];
+                    d[t][2 * half] = two.x + one, d[t][2 * half + 1] = two.y + one;
+                } else {
+                    d[t][2 * half] = sender[edge % kNodes] + receiver[edge / kNodes];
+                    d[t][2 * half + 1] = sender[next % kNodes] + receiver[next / kNodes];
                 }
             }
+        }
 #pragma unroll
-            for (int b = 0; b < kColumnBlocks; ++b)
+        for (int b = 0; b < kColumnBlocks; ++b) {
+            uint4 edge[2], back_edge[2];
+#pragma unroll
+            for (int t = 0; t < 2; ++t) edge[t] = rows.load(b, 8 * t), back_edge[t] = back_rows[t].load(b);
+#pragma unroll
+            for (int s = 0; s < 2; ++s)
 #pragma unroll
                 for (int t = 0; t < 2; ++t) {
-                    multiply_left(d[t], own.block[b], rows.load(b, 8 * t));
-                    multiply_left(back[t], reverse.block[b], back_rows[t].load(b));
+                    multiply_left(d[t], own.step[b][s], s ? edge[t].z : edge[t].x, s ? edge[t].w : edge[t].y);
+                    multiply_left(back[t], reverse.step[b][s], s ? back_edge[t].z : back_edge[t].x, s ? back_edge[t].w : back_edge[t].y);
                 }
-            unsigned words[4];  // word t + 2 half: edges 8 t + r, channels 8 half + 2 q and the next
-#pragma unroll
-            for (int t = 0; t < 2; ++t)
-#pragma unroll
-                for (int half = 0; half < 2; ++half)
-                    words[t + 2 * half] = movmatrix_transpose(pack_bf16(fmaxf(d[t][2 * half] + back[t][2 * half], 0.0f),
-                                                                        fmaxf(d[t][2 * half + 1] + back[t][2 * half + 1], 0.0f)));
-            hidden[tile * 32] = make_uint4(words[0], words[1], words[2], words[3]);
         }
+        unsigned words[4];  // word t + 2 half: edges 8 t + r, channels 8 half + 2 q and the next
+#pragma unroll
+        for (int t = 0; t < 2; ++t)
+#pragma unroll
+            for (int half = 0; half < 2; ++half)
+                words[t + 2 * half] = movmatrix_transpose(pack_bf16(fmaxf(d[t][2 * half] + back[t][2 * half], 0.0f),
+                                                                    fmaxf(d[t][2 * half + 1] + back[t][2 * half + 1], 0.0f)));
+        hidden[tile * 32] = make_uint4(words[0], words[1], words[2], words[3]);
     }
+}
 
-    const uint2* message_out = shared_at<uint2>(ForwardShared::message_out) + lane;
-    const uint2* feed_forward_out = shared_at<uint2>(ForwardShared::feed_forward_out) + lane;
-    const unsigned one_pair = q == 0 ? 0x3F803F80u : 0;  // 1 at k = 8 and 9: times the bias, see store_output_fragments
+__device__ __forceinline__ void update_edges(const bf16* matrices, bf16* new_edges) {
+    const int r = fragment_row(), q = quad_position(), lane = lane_index();
+    uint4* hidden = shared_at<uint4>(ForwardShared::scores) + lane;  // [tiles, 32]
+    edges_hidden(matrices, hidden);
+    TileFragments in_weight;  // k permuted as the accumulators lie
+    load_tile(in_weight, matrices + PackedMatrices::edge_feed_forward_in);
+    const float2 in_bias = *(const float2*)(shared_vector(PackedVectors::edge_feed_forward_in_bias) + 2 * q);
+    const unsigned one_pair = q == 0 ? 0x3F803F80u : 0;  // the second hidden layer fills half of k: 1 at k = 8 and 9, times its bias
 #pragma unroll 1
     for (int tile = warp_index(); tile < kEdgeTiles; tile += kWarps) {
         const int upper = 16 * tile + r, lower = upper + 8;
         const uint4 words = hidden[tile * 32];
-        const RowBlocks rows(edges, upper);
+        const RowBlocks rows(shared_at<bf16>(ForwardShared::edges), upper);
         const unsigned activation[4] = {words.x, words.y, words.z, words.w};
         EdgeValues x;
 #pragma unroll
@@ -648,28 +792,24 @@ __device__ __forceinline__ void update_edges(const LayerWeights& weights, bf16* 
             for (int t = 0; t < 4; ++t) {
                 x[b][t][0] = low_float(word(above, t)), x[b][t][1] = high_float(word(above, t));
                 x[b][t][2] = low_float(word(below, t)), x[b][t][3] = high_float(word(below, t));
-                const uint2 pair = message_out[(4 * b + t) * 32];
-                const unsigned weight[2] = {pair.x, pair.y};
-                mma_16x8x16(x[b][t], activation, weight);
             }
         }
-        add_vector(x, vectors + kMessageOutBias * kChannels);
-        normalize_edges(x, vectors + kNormWeight * kChannels, vectors + kNormBias * kChannels);
+        add_product(x, activation, shared_at<uint4>(ForwardShared::message_out) + lane);
+        add_vector(x, shared_vector(PackedVectors::edge_message_out_bias));
+        normalize_edges(x, shared_vector(PackedVectors::edge_norm_weight), shared_vector(PackedVectors::edge_norm_bias));
 
-        float d[4] = {in_bias.x, in_bias.y, in_bias.x, in_bias.y};
+        float d[2][4] = {{in_bias.x, in_bias.y, in_bias.x, in_bias.y}, {0, 0, 0, 0}};  // two chains
 #pragma unroll
-        for (int b = 0; b < kColumnBlocks; ++b) multiply_block(d, pack_row(x[b], 0), pack_row(x[b], 1), in_weight.block[b]);
-        const unsigned second[4] = {pack_bf16(fmaxf(d[0], 0.0f), fmaxf(d[1], 0.0f)), pack_bf16(fmaxf(d[2], 0.0f), fmaxf(d[3], 0.0f)),
-                                    one_pair, one_pair};
+        for (int b = 0; b < kColumnBlocks; ++b) {
+            const uint4 above = pack_row(x[b], 0), below = pack_row(x[b], 1), weight = in_weight.block[b];
+            multiply_left(d[0], make_uint4(above.x, below.x, above.y, below.y), weight.x, weight.y);
+            multiply_left(d[1], make_uint4(above.z, below.z, above.w, below.w), weight.z, weight.w);
+        }
 #pragma unroll
-        for (int b = 0; b < kColumnBlocks; ++b)
-#pragma unroll
-            for (int t = 0; t < 4; ++t) {
-                const uint2 pair = feed_forward_out[(4 * b + t) * 32];
-                const unsigned weight[2] = {pair.x, pair.y};
-                mma_16x8x16(x[b][t], second, weight);
-            }
-        normalize_edges(x, vectors + kFeedForwardNormWeight * kChannels, vectors + kFeedForwardNormBias * kChannels);
+        for (int k = 0; k < 4; ++k) d[0][k] = fmaxf(d[0][k] + d[1][k], 0.0f);
+        const unsigned second[4] = {pack_bf16(d[0][0], d[0][1]), pack_bf16(d[0][2], d[0][3]), one_pair, one_pair};
+        add_product(x, second, shared_at<uint4>(ForwardShared::feed_forward_out) + lane);
+        normalize_edges(x, shared_vector(PackedVectors::edge_feed_forward_norm_weight), shared_vector(PackedVectors::edge_feed_forward_norm_bias));
 #pragma unroll
         for (int b = 0; b < kColumnBlocks; ++b) {
             const bool whole = kEdges % 16 == 0;  // every tile is full
@@ -680,44 +820,38 @@ __device__ __forceinline__ void update_edges(const LayerWeights& weights, bf16* 
 }
 
 // grid (graphs, seeds), kThreads threads, ForwardShared::bytes of dynamic shared memory. Tensors are contiguous,
-// [seeds, graphs, ...] and 16-byte aligned. `context` is always needed; attention, middle_nodes, messages and
-// node_statistics (what the backward reads) may be null.
+// [seeds, graphs, ...] and 16-byte aligned.
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
-layer_forward(LayerWeights all_weights,
+layer_forward(LayerWeights weights,
               const bf16* nodes,        // [N, D]
               const bf16* edges,        // [N, N, D]
               bf16* new_nodes,          // [N, D]
               bf16* new_edges,          // [N, N, D]
-              bf16* attention,          // [H, N, N]
+              bf16* attention,          // [H, N, N]; this and the rest: what the backward reads
               bf16* middle_nodes,       // [N, D] after the first norm
               bf16* messages,           // [N, D]
-              bf16* context,            // [N, H, D]
-              float* node_statistics    // [N, 4] mean and 1 / std of the first norm, then of the second
+              bf16* context             // [N, H, D]
 ) {
     const long long graph = (long long)blockIdx.y * gridDim.x + blockIdx.x;
-    const LayerWeights weights = all_weights.of_seed(blockIdx.y);
+    weights.matrices += (long long)blockIdx.y * PackedMatrices::size;
+    weights.vectors += (long long)blockIdx.y * PackedVectors::size;
     nodes += graph * kNodes * kChannels;
     edges += graph * kEdges * kChannels;
     new_nodes += graph * kNodes * kChannels;
     new_edges += graph * kEdges * kChannels;
-    if (attention) attention += graph * kHeads * kEdges;
-    if (middle_nodes) middle_nodes += graph * kNodes * kChannels;
-    if (messages) messages += graph * kNodes * kChannels;
+    attention += graph * kHeads * kEdges;
+    middle_nodes += graph * kNodes * kChannels;
+    messages += graph * kNodes * kChannels;
     context += graph * kNodes * kHeads * kChannels;
-    if (node_statistics) node_statistics += graph * kNodes * 4;
 
-    start_loading(weights, edges);
-    OutputFragments fragments;
-    load_output_fragments(fragments, weights);
-    project_nodes(weights, nodes);
-    store_output_fragments(fragments);
-    cp_async_wait<0>();
-    score_pairs(weights);
+    start_loading(weights, nodes, edges);
+    project_nodes(weights.matrices);
+    score_pairs(weights.matrices);
     __syncthreads();
     normalize_scores(attention);
     __syncthreads();
     average_edges(context);
-    gather_messages(weights, context, messages);
-    update_nodes(weights, nodes, middle_nodes, new_nodes, node_statistics);
-    update_edges(weights, new_edges);
+    gather_messages(weights.matrices, context, messages);
+    update_nodes(weights.matrices, nodes, middle_nodes, new_nodes);
+    update_edges(weights.matrices, new_edges);
 }

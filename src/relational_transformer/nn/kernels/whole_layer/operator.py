@@ -55,7 +55,7 @@ def layer_operator(nodes: Tensor, edges: Tensor, *parameters: Tensor) -> tuple[T
     weights, alive = layer_weights(dict(zip(NAMES, parameters, strict=True)))
     new_nodes, new_edges, attention, middle_nodes, messages, context = (_address(tensor) for tensor in outputs)
     arguments = [weights, _address(nodes), _address(edges), new_nodes, new_edges]
-    arguments += [attention, middle_nodes, messages, context, ctypes.c_void_p(None)]
+    arguments += [attention, middle_nodes, messages, context]
     launch("layer_forward", count, (graphs, seeds), arguments, edges.device)
     del alive
     return outputs

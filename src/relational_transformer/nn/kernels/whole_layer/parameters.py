@@ -1,7 +1,7 @@
 """The parameters of a layer in the kernels' order, and the layouts the kernels read them in."""
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -42,8 +42,27 @@ NAMES: tuple[str, ...] = (
 VECTORS = tuple(name for name in NAMES if name.endswith("bias") or "norm" in name)
 MATRICES = tuple(name for name in NAMES if name not in VECTORS)
 EDGE_BIAS = "attention.edge_qkv.bias"
-FIELDS = tuple(name for name in NAMES if name != EDGE_BIAS)
-"""The fields of `LayerWeights` in tile.cuh. The edges' bias is added to the nodes', which acts on the same pairs."""
+FEED_FORWARD_BIAS = "edge_update.feed_forward_out.bias"
+
+FORWARD_VECTORS = (
+    "attention.node_qkv.bias",
+    "node_output.bias",
+    "node_norm.weight",
+    "node_norm.bias",
+    "node_feed_forward_in.bias",
+    "node_feed_forward_out.bias",
+    "node_feed_forward_norm.weight",
+    "node_feed_forward_norm.bias",
+    "edge_update.message_in.bias",
+    "edge_update.message_out.bias",
+    "edge_update.norm.weight",
+    "edge_update.norm.bias",
+    "edge_update.feed_forward_in.bias",
+    "edge_update.feed_forward_norm.weight",
+    "edge_update.feed_forward_norm.bias",
+)
+"""`PackedVectors` of forward.cuh. The edges' bias is added to the nodes', which acts on the same pairs; the output bias
+of the edges' feed-forward lies in its matrix."""
 
 BACKWARD_VECTORS = (
     "edge_update.message_out.bias",
@@ -93,26 +112,28 @@ NUM_SUMS = sum(torch.Size(shape).numel() for shape in SUMS.values())
 
 
 class LayerWeights(ctypes.Structure):
-    """`LayerWeights` of tile.cuh: addresses of [S, ...], matrices in bfloat16, vectors in float32."""
+    """`LayerWeights` of forward.cuh: addresses of [S, packed], matrices in bfloat16, vectors in float32."""
 
-    _fields_ = [(name, ctypes.c_void_p) for name in FIELDS]
+    _fields_ = [("matrices", ctypes.c_void_p), ("vectors", ctypes.c_void_p)]
 
 
 def layer_weights(parameters: Mapping[str, Tensor]) -> tuple[LayerWeights, list[Tensor]]:
-    """The addresses of a layer's weights, and the tensors that must live until the kernel has begun."""
-    matrices = {name: parameters[name].contiguous() for name in MATRICES}
-    sizes = [parameters[name].numel() for name in VECTORS]
-    vectors = torch.cat([parameters[name].flatten() for name in VECTORS]).float()
-    by_name = dict(zip(VECTORS, vectors.split(sizes), strict=True))
-    by_name["attention.node_qkv.bias"] += by_name[EDGE_BIAS]
-    addresses = {name: (matrices.get(name) if name in matrices else by_name[name]).data_ptr() for name in FIELDS}  # type: ignore[union-attr]
-    return LayerWeights(*addresses.values()), [*matrices.values(), vectors]
+    """What forward.cuh reads of a layer's weights, and the tensors that must live until the kernel has begun."""
+    bias = parameters[FEED_FORWARD_BIAS].float()
+    rounded = bias.bfloat16()  # the bias in two numbers: products with 1
+    rest = (bias - rounded.float()).bfloat16()
+    flat = [parameters[name].flatten(1) for name in MATRICES] + [rounded, rest, torch.zeros_like(rest[:, :1])]
+    matrices = torch.cat(flat, dim=1).index_select(1, _order_of(bias.device, _packed_forward))
+    vectors = {name: parameters[name].float() for name in FORWARD_VECTORS}
+    vectors["attention.node_qkv.bias"] = vectors["attention.node_qkv.bias"] + parameters[EDGE_BIAS].float()
+    alive = [matrices.contiguous(), torch.cat(list(vectors.values()), dim=1)]
+    return LayerWeights(*(tensor.data_ptr() for tensor in alive)), alive
 
 
 def pack_matrices(parameters: Mapping[str, Tensor]) -> Tensor:
     """What backward.cuh reads of the matrices, [S, packed]: operands in the order of their fragments."""
     flat = torch.cat([parameters[name].flatten(1) for name in MATRICES], dim=1)
-    return flat.index_select(1, _order_of(flat.device))
+    return flat.index_select(1, _order_of(flat.device, _packed))
 
 
 def pack_vectors(parameters: Mapping[str, Tensor]) -> Tensor:
@@ -123,14 +144,15 @@ def pack_vectors(parameters: Mapping[str, Tensor]) -> Tensor:
     return torch.cat([found[name] for name in BACKWARD_VECTORS], dim=1).float()
 
 
-_orders: dict[torch.device, Tensor] = {}
+Packing = Callable[[Mapping[str, Tensor]], Tensor]
+_orders: dict[tuple[torch.device, Packing], Tensor] = {}
 
 
-def _order_of(device: torch.device) -> Tensor:
+def _order_of(device: torch.device, packing: Packing) -> Tensor:
     """Which of a seed's numbers stands where in its packed matrices."""
-    if device not in _orders:
-        _orders[device] = _packed(_numbered()).to(device)
-    return _orders[device]
+    if (device, packing) not in _orders:
+        _orders[device, packing] = packing(_numbered()).to(device)
+    return _orders[device, packing]
 
 
 def _numbered() -> dict[str, Tensor]:
@@ -149,6 +171,54 @@ def _numbered() -> dict[str, Tensor]:
     sizes = [torch.Size(shape).numel() for shape in shapes.values()]
     numbers = torch.arange(sum(sizes)).split(sizes)
     return {name: block.view(shape) for (name, shape), block in zip(shapes.items(), numbers, strict=True)}
+
+
+def _packed_forward(matrices: Mapping[str, Tensor]) -> Tensor:
+    """`PackedMatrices` of forward.cuh, of matrices, the feed-forward's bias, what rounding left of it, and a zero."""
+    own, reverse, sender, receiver = matrices["edge_update.message_in.weight"].split(CHANNELS, dim=1)
+    query, key, value = matrices["attention.edge_qkv.weight"].split(CHANNELS)
+    by_head = torch.stack([query.unflatten(0, (HEADS, -1)), key.unflatten(0, (HEADS, -1))], dim=1)
+    feed_out = matrices["edge_update.feed_forward_out.weight"]
+    bias = int(feed_out.max()) + 1 + torch.arange(2 * CHANNELS).view(2, -1).T
+    zeros = bias.max() + 1 + torch.zeros(CHANNELS, 6, dtype=torch.long)
+    return torch.cat(
+        [
+            _tiles(matrices["attention.node_qkv.weight"]),
+            _lefts(by_head.flatten(0, 2)),
+            _lefts(value),
+            _tiles(matrices["node_output.weight"]),
+            _tiles(matrices["node_feed_forward_in.weight"]),
+            _tiles(matrices["node_feed_forward_out.weight"]),
+            _lefts(torch.cat([own, reverse])),
+            _tiles(torch.cat([sender, receiver])),
+            _tiles(matrices["edge_update.feed_forward_in.weight"], permuted=True),
+            _pairs(matrices["edge_update.message_out.weight"]),
+            _pairs(torch.cat([feed_out, bias, zeros], dim=1)),
+        ]
+    )
+
+
+def _tiles(matrix: Tensor, permuted: bool = False) -> Tensor:
+    """[out, in] -> [out / 8][in / 32][lane = 4 r + q][8]: row r, and of the block's 32 columns the lane's four pairs.
+
+    Natural: columns 32 b + 8 k + 2 q + p. Permuted: 32 b + 8 q + 2 k + p, for k = 0 to 3.
+    """
+    rows = matrix.shape[0] // 8
+    if permuted:
+        return matrix.reshape(rows, 8, -1, 4, 8).transpose(1, 2).reshape(-1)
+    return matrix.reshape(rows, 8, -1, 4, 4, 2).permute(0, 2, 1, 4, 3, 5).reshape(-1)
+
+
+def _lefts(matrix: Tensor) -> Tensor:
+    """[out, in] -> [out / 16][in / 32][step][lane = 4 r + q][8]: a left operand, rows r and r + 8, columns
+    32 b + 8 q + 4 step + 2 pair + p in the order pair, row, p."""
+    return matrix.reshape(-1, 2, 8, matrix.shape[1] // 32, 4, 2, 2, 2).permute(0, 3, 5, 2, 4, 6, 1, 7).reshape(-1)
+
+
+def _pairs(matrix: Tensor) -> Tensor:
+    """[192, 16] -> [12][lane = 4 r + q][8]: fragments of two tiles of the edge update's permuted outputs: of tile
+    4 b + t, row r is channel 32 b + 8 (r / 2) + 2 t + r % 2."""
+    return matrix.reshape(6, 4, 2, 2, 2, 2, 4, 2).permute(0, 2, 1, 4, 6, 3, 5, 7).reshape(-1)
 
 
 def _packed(matrices: Mapping[str, Tensor]) -> Tensor:

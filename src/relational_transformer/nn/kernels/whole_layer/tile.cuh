@@ -26,69 +26,6 @@ static_assert(kHeads * kHeadSize == kChannels && kHeadSize == 16 && kMessageHidd
 
 struct bf16 { unsigned short bits; };
 
-// The weights of one layer, each stacked over the seeds and contiguous: [S, ...]; Linears as torch keeps them,
-// [out, in], in bf16; biases and LayerNorms in float32. Column blocks of edge_message_in: e_ij, e_ji, n_j (sender),
-// n_i (receiver).
-struct LayerWeights {
-    const bf16* node_qkv;                // [3 D, D] rows q, k, v
-    const float* node_qkv_bias;          // [3 D] the nodes' bias plus the edges'
-    const bf16* edge_qkv;                // [3 D, D]
-    const bf16* node_output;             // [D, D]
-    const float* node_output_bias;       // [D]
-    const float* node_norm_weight;       // [D]
-    const float* node_norm_bias;         // [D]
-    const bf16* node_feed_forward_in;    // [FH, D]
-    const float* node_feed_forward_in_bias;   // [FH]
-    const bf16* node_feed_forward_out;   // [D, FH]
-    const float* node_feed_forward_out_bias;  // [D]
-    const float* node_feed_forward_norm_weight;  // [D]
-    const float* node_feed_forward_norm_bias;    // [D]
-    const bf16* edge_message_in;         // [M1, 4 D]
-    const float* edge_message_in_bias;   // [M1]
-    const bf16* edge_message_out;        // [D, M1]
-    const float* edge_message_out_bias;  // [D]
-    const float* edge_norm_weight;       // [D]
-    const float* edge_norm_bias;         // [D]
-    const bf16* edge_feed_forward_in;    // [M2, D]
-    const float* edge_feed_forward_in_bias;   // [M2]
-    const bf16* edge_feed_forward_out;   // [D, M2]
-    const float* edge_feed_forward_out_bias;  // [D]
-    const float* edge_feed_forward_norm_weight;  // [D]
-    const float* edge_feed_forward_norm_bias;    // [D]
-
-    // The weights of one seed.
-    __device__ __forceinline__ LayerWeights of_seed(int seed) const {
-        LayerWeights w = *this;
-        const long long s = seed;
-        w.node_qkv += s * 3 * kChannels * kChannels;
-        w.node_qkv_bias += s * 3 * kChannels;
-        w.edge_qkv += s * 3 * kChannels * kChannels;
-        w.node_output += s * kChannels * kChannels;
-        w.node_output_bias += s * kChannels;
-        w.node_norm_weight += s * kChannels;
-        w.node_norm_bias += s * kChannels;
-        w.node_feed_forward_in += s * kNodeHidden * kChannels;
-        w.node_feed_forward_in_bias += s * kNodeHidden;
-        w.node_feed_forward_out += s * kChannels * kNodeHidden;
-        w.node_feed_forward_out_bias += s * kChannels;
-        w.node_feed_forward_norm_weight += s * kChannels;
-        w.node_feed_forward_norm_bias += s * kChannels;
-        w.edge_message_in += s * kMessageHidden * 4 * kChannels;
-        w.edge_message_in_bias += s * kMessageHidden;
-        w.edge_message_out += s * kChannels * kMessageHidden;
-        w.edge_message_out_bias += s * kChannels;
-        w.edge_norm_weight += s * kChannels;
-        w.edge_norm_bias += s * kChannels;
-        w.edge_feed_forward_in += s * kEdgeHidden * kChannels;
-        w.edge_feed_forward_in_bias += s * kEdgeHidden;
-        w.edge_feed_forward_out += s * kChannels * kEdgeHidden;
-        w.edge_feed_forward_out_bias += s * kChannels;
-        w.edge_feed_forward_norm_weight += s * kChannels;
-        w.edge_feed_forward_norm_bias += s * kChannels;
-        return w;
-    }
-};
-
 // ---- Primitives: PTX here, the emulator's functions of the same names elsewhere (their layouts are described there) ----
 #ifdef __CUDACC__
 __device__ __forceinline__ unsigned char* dynamic_shared_memory() {
@@ -146,6 +83,11 @@ __device__ __forceinline__ uint4 load_constant_16(const void* address) {
     asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(address));
     return v;
 }
+// The same under a condition, without a branch: else the value stays.
+__device__ __forceinline__ void load_constant_16_if(bool condition, uint4& value, const void* address) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %5, 0; @p ld.global.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+                 : "+r"(value.x), "+r"(value.y), "+r"(value.z), "+r"(value.w) : "l"(address), "r"((unsigned)condition));
+}
 __device__ __forceinline__ uint2 load_constant_8(const void* address) {
     uint2 v;
     asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(address));
@@ -157,6 +99,7 @@ __device__ __forceinline__ unsigned load_constant_4(const void* address) {
     return v;
 }
 #else
+inline void load_constant_16_if(bool condition, uint4& value, const void* address) { if (condition) value = *(const uint4*)address; }
 inline uint4 load_constant_16(const void* address) { return *(const uint4*)address; }
 inline uint2 load_constant_8(const void* address) { return *(const uint2*)address; }
 inline unsigned load_constant_4(const void* address) { return *(const unsigned*)address; }
@@ -210,76 +153,6 @@ struct RowBlocks {
         return *(const uint4*)((b & 1 ? odd : even) + 32 * b + rows_on * kChannels);
     }
 };
-
-// ---- Products with permuted k ----
-// The order of k is free as long as both operands agree. A lane takes 8 consecutive k, at 32 b + 8 q for block b, of its
-// rows: 16 bytes, of which words 0 and 1 feed one mma and words 2 and 3 the next. RowFragments: 16 rows of the left
-// operand (rows r and r + 8 of the lane), 192 columns. Weight fragments: output channel = row lane / 4 of W [out, in].
-struct RowFragments { uint4 upper[kColumnBlocks], lower[kColumnBlocks]; };
-struct WeightFragments { uint4 block[kColumnBlocks]; };
-
-// One block of 32 columns: 16 rows of the left operand (upper, lower) times 8 outputs.
-__device__ __forceinline__ void multiply_block(float (&d)[4], const uint4& upper, const uint4& lower, const uint4& weight) {
-    const unsigned a0[4] = {upper.x, lower.x, upper.y, lower.y}, b0[2] = {weight.x, weight.y};
-    mma_16x8x16(d, a0, b0);
-    const unsigned a1[4] = {upper.z, lower.z, upper.w, lower.w}, b1[2] = {weight.z, weight.w};
-    mma_16x8x16(d, a1, b1);
-}
-__device__ __forceinline__ void multiply(float (&d)[4], const RowFragments& rows, const WeightFragments& weight) {
-#pragma unroll
-    for (int b = 0; b < kColumnBlocks; ++b) multiply_block(d, rows.upper[b], rows.lower[b], weight.block[b]);
-}
-// Eight rows of W [out, in] from `weight` (row 0 of the tile), `stride` bf16 apart, from device memory.
-__device__ __forceinline__ void load_weight(WeightFragments& fragments, const bf16* weight, int stride) {
-    const bf16* row = weight + fragment_row() * stride + 8 * quad_position();
-#pragma unroll
-    for (int b = 0; b < kColumnBlocks; ++b) fragments.block[b] = load_constant_16(row + 32 * b);
-}
-// The 16 rows from first_row of a swizzled array in shared memory; rows from num_rows on read as zero.
-__device__ __forceinline__ void load_shared_rows(RowFragments& fragments, const bf16* array, int first_row, int num_rows) {
-    const int upper = first_row + fragment_row(), lower = upper + 8;
-    const uint4 zero = make_uint4(0, 0, 0, 0);
-#pragma unroll
-    for (int b = 0; b < kColumnBlocks; ++b) {
-        const int column = 32 * b + 8 * quad_position();
-        fragments.upper[b] = upper < num_rows ? *(const uint4*)(array + row_offset(upper, column)) : zero;
-        fragments.lower[b] = lower < num_rows ? *(const uint4*)(array + row_offset(lower, column)) : zero;
-    }
-}
-// The same of rows `stride` bf16 apart in device memory (never written by this kernel).
-__device__ __forceinline__ void load_constant_rows(RowFragments& fragments, const bf16* array, int stride, int first_row, int num_rows) {
-    const int upper = first_row + fragment_row(), lower = upper + 8;
-    const uint4 zero = make_uint4(0, 0, 0, 0);
-#pragma unroll
-    for (int b = 0; b < kColumnBlocks; ++b) {
-        const int column = 32 * b + 8 * quad_position();
-        fragments.upper[b] = upper < num_rows ? load_constant_16(array + upper * stride + column) : zero;
-        fragments.lower[b] = lower < num_rows ? load_constant_16(array + lower * stride + column) : zero;
-    }
-}
-
-// In edge-sized products the weights are the left operand (M: 16 output channels), loaded once and kept in registers, and
-// the edges the right one (N: 8 edges), 16 bytes at a time as they lie: the words x, y and z, w of a load are operands
-// without a move. Accumulators: channels r and r + 8 of edges 2 q ([0] and [2]) and 2 q + 1 ([1] and [3]).
-// (A left operand takes four consecutive registers: as the streamed side, loaded 16 bytes at a time, it would cost moves.)
-struct LeftWeights { unsigned block[kColumnBlocks][2][4]; };
-__device__ __forceinline__ void load_left(LeftWeights& fragments, const bf16* weight, int stride) {
-    const bf16* upper = weight + fragment_row() * stride + 8 * quad_position();
-    const unsigned zero = blockIdx.z;  // the grid has no z: makes values of its own of the words, in their final registers
-#pragma unroll
-    for (int b = 0; b < kColumnBlocks; ++b) {
-        const uint4 above = load_constant_16(upper + 32 * b), below = load_constant_16(upper + 8 * stride + 32 * b);
-        fragments.block[b][0][0] = above.x ^ zero, fragments.block[b][0][1] = below.x ^ zero;
-        fragments.block[b][0][2] = above.y ^ zero, fragments.block[b][0][3] = below.y ^ zero;
-        fragments.block[b][1][0] = above.z ^ zero, fragments.block[b][1][1] = below.z ^ zero;
-        fragments.block[b][1][2] = above.w ^ zero, fragments.block[b][1][3] = below.w ^ zero;
-    }
-}
-__device__ __forceinline__ void multiply_left(float (&d)[4], const unsigned (&weight)[2][4], const uint4& edges) {
-    const unsigned first[2] = {edges.x, edges.y}, second[2] = {edges.z, edges.w};
-    mma_16x8x16(d, weight[0], first);
-    mma_16x8x16(d, weight[1], second);
-}
 
 // Copies `rows` x 192 bf16 from device memory into a swizzled array, asynchronously (commit and wait are the caller's).
 __device__ __forceinline__ void copy_rows_async(bf16* shared, const bf16* global, int rows) {

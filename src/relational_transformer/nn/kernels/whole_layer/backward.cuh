@@ -177,9 +177,15 @@ __device__ __forceinline__ unsigned load_now_4(const void* address) {
 #endif
 }
 
-// A lane's B fragment of packed weights with `steps` mma steps.
-__device__ __forceinline__ void weight_fragment(unsigned (&b)[2], const bf16* packed, int steps, int column_tile, int step, int lane) {
-    const uint2 pairs = *(const uint2*)(packed + ((column_tile * steps + step) * 32 + lane) * 4);
+// A lane's B fragments of packed weights with `steps` mma steps: those of two steps lie together.
+__device__ __forceinline__ void weight_fragments(unsigned (&even)[2], unsigned (&odd)[2], const bf16* packed, int steps, int column_tile, int step, int lane) {
+    const uint4 pairs = *(const uint4*)(packed + ((column_tile * steps + step) * 32 + 2 * lane) * 4);
+    even[0] = pairs.x, even[1] = pairs.y, odd[0] = pairs.z, odd[1] = pairs.w;
+}
+
+// The same of weights with one step.
+__device__ __forceinline__ void weight_fragment(unsigned (&b)[2], const bf16* packed, int column_tile, int lane) {
+    const uint2 pairs = *(const uint2*)(packed + (column_tile * 32 + lane) * 4);
     b[0] = pairs.x, b[1] = pairs.y;
 }
 
@@ -245,8 +251,7 @@ __device__ __forceinline__ void node_product(const bf16* rows, int pitch, const 
             unsigned b[2][group][2];
 #pragma unroll
             for (int g = 0; g < group; ++g) {
-                weight_fragment(b[0][g], packed, steps, first + g, 2 * block, lane);
-                weight_fragment(b[1][g], packed, steps, first + g, 2 * block + 1, lane);
+                weight_fragments(b[0][g], b[1][g], packed, steps, first + g, 2 * block, lane);
             }
 #pragma unroll
             for (int m = 0; m < node_tiles; ++m) {
@@ -341,6 +346,22 @@ __device__ __forceinline__ void node_norm_sums(const float* matrix, float* sums)
     sums[column] = weight, sums[kChannels + column] = bias, sums[2 * kChannels + column] = before;
 }
 
+// sums [16 edges, 16] += the rows of a tile of edges, times 16 rows of packed weights.
+__device__ __forceinline__ void hidden_product(float (&sums)[2][4], const bf16* tile, const bf16* packed, int lane) {
+    unsigned b[2][kSteps][2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+        for (int step = 0; step < kSteps; step += 2) weight_fragments(b[half][step], b[half][step + 1], packed, kSteps, half, step, lane);
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+        unsigned a[4];
+        row_fragment(a, tile + step * 16, kRow, lane);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) mma_16x8x16(sums[half], a, b[half][step]);
+    }
+}
+
 // Normalizes the two rows of a lane; their reciprocal standard deviations. Here and in phase 1: `/ kChannels`, not `* kMean`, because the branches of a
 // division end a basic block; in one larger block ptxas (13.0) works ahead until it has to spill 40 registers.
 __device__ __forceinline__ void normalize(float (&x)[kColumnTiles][4], float (&rstd)[2]) {
@@ -389,15 +410,7 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
     for (int tile = warp; tile < S::kTiles; tile += kWarps) {  // X[ji] = B e_ij
         float sums[2][4];
         clear(sums);
-#pragma unroll
-        for (int step = 0; step < kSteps; ++step) {
-            unsigned a[4], b[2];
-            row_fragment(a, edges + tile * 16 * kRow + step * 16, kRow, lane);
-            for (int half = 0; half < 2; ++half) {
-                weight_fragment(b, weights + kOwnReverse, kSteps, 2 + half, step, lane);
-                mma_16x8x16(sums[half], a, b);
-            }
-        }
+        hidden_product(sums, edges + tile * 16 * kRow, weights + kOwnReverse + 16 * kChannels, lane);
 #pragma unroll
         for (int below = 0; below < 2; ++below) {
             const int edge = tile * 16 + r + 8 * below, turned = edge % N * N + edge / N;
@@ -474,15 +487,7 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
             float sums[2][4];
             unsigned hidden1[2][2];
             clear(sums);
-#pragma unroll
-            for (int step = 0; step < kSteps; ++step) {
-                unsigned a[4], b[2];
-                row_fragment(a, edges + tile * 16 * kRow + step * 16, kRow, lane);
-                for (int half = 0; half < 2; ++half) {
-                    weight_fragment(b, weights + kOwnReverse, kSteps, half, step, lane);
-                    mma_16x8x16(sums[half], a, b);
-                }
-            }
+            hidden_product(sums, edges + tile * 16 * kRow, weights + kOwnReverse, lane);
 #pragma unroll
             for (int below = 0; below < 2; ++below) {
                 const int edge = min(row0 + 8 * below, S::kEdges - 1), receiver = edge / N, sender = edge % N;
@@ -503,21 +508,20 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
                 const unsigned above = pair_at(at), below = pair_at(at + 8 * kRow);
                 x[t][0] = low_half(above) + bias.x, x[t][1] = high_half(above) + bias.y;
                 x[t][2] = low_half(below) + bias.x, x[t][3] = high_half(below) + bias.y;
-                weight_fragment(b, weights + kMessageOut, 1, t, 0, lane);
+                weight_fragment(b, weights + kMessageOut, t, lane);
                 mma_16x8x16(x[t], a, b);
             }
             normalize(x, rstd1);
             float feed[4] = {0, 0, 0, 0};
+            unsigned pairs[2][2];
 #pragma unroll
             for (int t = 0; t < kColumnTiles; ++t) {
                 normal1[t][0] = pack_bf16(x[t][0], x[t][1]), normal1[t][1] = pack_bf16(x[t][2], x[t][3]);
                 const float2 above = y1(t, 0), below = y1(t, 1), bias = floats_at(vector + kFeedOutBias + 8 * t + 2 * q);
                 a[t % 2 * 2] = pack_bf16(above.x, above.y), a[t % 2 * 2 + 1] = pack_bf16(below.x, below.y);
                 x[t][0] = above.x + bias.x, x[t][1] = above.y + bias.y, x[t][2] = below.x + bias.x, x[t][3] = below.y + bias.y;
-                if (t % 2) {
-                    weight_fragment(b, weights + kFeedIn, kSteps, 0, t / 2, lane);
-                    mma_16x8x16(feed, a, b);
-                }
+                if (t % 4 == 1) weight_fragments(pairs[0], pairs[1], weights + kFeedIn, kSteps, 0, t / 2, lane);
+                if (t % 2) mma_16x8x16(feed, a, pairs[t / 2 % 2]);
             }
             keep_packed(normal1);
             const float2 feed_bias = floats_at(vectors + kFeedInBias + 2 * q);
@@ -569,15 +573,13 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
         if (valid) {
             bf16* to = own_stage(buffer) + r * kRow + 2 * q;
             float feed[4] = {0, 0, 0, 0};
-            unsigned a[4], b[2];
+            unsigned a[4], pairs[2][2];
 #pragma unroll
             for (int t = 0; t < kColumnTiles; ++t) {
                 a[t % 2 * 2] = pack_bf16(x[t][0], x[t][1]), a[t % 2 * 2 + 1] = pack_bf16(x[t][2], x[t][3]);
                 pair_at(to + 8 * t) = a[t % 2 * 2], pair_at(to + 8 * kRow + 8 * t) = a[t % 2 * 2 + 1];
-                if (t % 2) {
-                    weight_fragment(b, weights + kFeedOutTransposed, kSteps, 0, t / 2, lane);
-                    mma_16x8x16(feed, a, b);
-                }
+                if (t % 4 == 1) weight_fragments(pairs[0], pairs[1], weights + kFeedOutTransposed, kSteps, 0, t / 2, lane);
+                if (t % 2) mma_16x8x16(feed, a, pairs[t / 2 % 2]);
             }
             pair_at(to + kChannels) = hidden2[0], pair_at(to + 8 * kRow + kChannels) = hidden2[1];
 #pragma unroll
@@ -635,16 +637,15 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
         clear(hidden1_gradient);
         if (valid) {
             bf16* to = own_stage(buffer) + r * kRow + 2 * q;
-            unsigned a[4], b[2];
+            unsigned a[4], pairs[2][2][2];
 #pragma unroll
             for (int t = 0; t < kColumnTiles; ++t) {
                 a[t % 2 * 2] = pack_bf16(x[t][0], x[t][1]), a[t % 2 * 2 + 1] = pack_bf16(x[t][2], x[t][3]);
                 pair_at(to + 8 * t) = a[t % 2 * 2], pair_at(to + 8 * kRow + 8 * t) = a[t % 2 * 2 + 1];
-                if (t % 2)
-                    for (int half = 0; half < 2; ++half) {
-                        weight_fragment(b, weights + kMessageOutTransposed, kSteps, half, t / 2, lane);
-                        mma_16x8x16(hidden1_gradient[half], a, b);
-                    }
+                for (int half = 0; half < 2; ++half) {
+                    if (t % 4 == 1) weight_fragments(pairs[half][0], pairs[half][1], weights + kMessageOutTransposed, kSteps, half, t / 2, lane);
+                    if (t % 2) mma_16x8x16(hidden1_gradient[half], a, pairs[half][t / 2 % 2]);
+                }
             }
             __syncwarp();
             for_pieces(lane, [&](int row, int column) {
@@ -686,7 +687,7 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
         const int column = thread, within = column % 16;
         float sum = partial[kSumRows + 2 * kChannels + column];
         for (int m = 0; m < kHidden2; ++m)
-            sum += partial[kSumFeedInBias + m] * as_float(weights[kFeedIn + (column / 16 * 32 + m * 4 + within % 8 / 2) * 4 + within / 8 * 2 + within % 2]);
+            sum += partial[kSumFeedInBias + m] * as_float(weights[kFeedIn + (column / 32 * 32 + m * 4 + within % 8 / 2) * 8 + column / 16 % 2 * 4 + within / 8 * 2 + within % 2]);
         partial[kSumEdgeNorm1Bias + column] = sum;
     }
 }
@@ -985,54 +986,59 @@ struct NodeSums {
     float query[Sizes<N>::kNodeTiles][2][4], key[Sizes<N>::kNodeTiles][2][4];
 };
 
-template <int N>
-__device__ __forceinline__ void queries_keys_backward(unsigned char* shared, int head, int first_tile, int tile_step, const bf16* weights,
-                                                      bf16* query_key_gradient, NodeSums<N>& nodes) {
+// `together` edge tiles at once, so that the products of one hide the latency of another's.
+template <int N, int together>
+__device__ __forceinline__ void query_key_tiles(unsigned char* shared, int head, int tile, int tile_step, const unsigned (&fragments)[4][kSteps][2],
+                                                bf16* query_key_gradient, NodeSums<N>& nodes) {
     using S = Sizes<N>;
+    constexpr bool whole = S::kRows == S::kEdges;  // no tile reaches beyond the edges
     const int lane = thread_index() % 32, r = lane / 4, q = lane % 4;
     const bf16* edges = (const bf16*)shared;
     const bf16* query_key = (const bf16*)(shared + S::kStage) + head * kHeadSize + 4 * q;
     const bf16* scores = (const bf16*)(shared + S::kScores) + head * S::kRows + r;
-    unsigned fragments[4][kSteps][2];  // two column tiles of the queries, two of the keys
+    float sums[together][4][4], ds[together][2];  // q_i + qe_ij, then k_j + ke_ij
 #pragma unroll
-    for (int t = 0; t < 4; ++t)
-#pragma unroll
-        for (int step = 0; step < kSteps; ++step)
-            weight_fragment(fragments[t][step], weights + kEdgeQueryKey, kSteps, t / 2 * kColumnTiles + 2 * head + t % 2, step, lane);
-#pragma unroll
-    for (int m = 0; m < S::kNodeTiles; ++m) clear(nodes.query[m]), clear(nodes.key[m]);
-
-#pragma unroll 1
-    for (int tile = first_tile; tile < S::kTiles; tile += tile_step) {
-        float sums[4][4];  // q_i + qe_ij, then k_j + ke_ij
+    for (int n = 0; n < together; ++n)
 #pragma unroll
         for (int below = 0; below < 2; ++below) {
-            const int edge = min(tile * 16 + r + 8 * below, S::kEdges - 1);
+            const int row = (tile + n * tile_step) * 16 + r + 8 * below, edge = whole ? row : min(row, S::kEdges - 1);
+            ds[n][below] = as_float(scores[(tile + n * tile_step) * 16 + 8 * below]);
 #pragma unroll
             for (int part = 0; part < 2; ++part) {
                 const uint2 pairs = *(const uint2*)(query_key + (part ? edge % N : edge / N) * S::kQueryKeyPitch + part * kChannels);
-                sums[2 * part][2 * below] = low_half(pairs.x), sums[2 * part][2 * below + 1] = high_half(pairs.x);
-                sums[2 * part + 1][2 * below] = low_half(pairs.y), sums[2 * part + 1][2 * below + 1] = high_half(pairs.y);
+                sums[n][2 * part][2 * below] = low_half(pairs.x), sums[n][2 * part][2 * below + 1] = high_half(pairs.x);
+                sums[n][2 * part + 1][2 * below] = low_half(pairs.y), sums[n][2 * part + 1][2 * below + 1] = high_half(pairs.y);
             }
         }
+    const bf16* rows = edges + (tile * 16 + lane % 16) * kRow + lane / 16 * 8;
 #pragma unroll
-        for (int step = 0; step < kSteps; ++step) {
-            unsigned a[4];
-            row_fragment(a, edges + tile * 16 * kRow + step * 16, kRow, lane);
+    for (int step = 0; step < kSteps; ++step) {
+        unsigned a[together][4];
 #pragma unroll
-            for (int t = 0; t < 4; ++t) mma_16x8x16(sums[t], a, fragments[t][step]);
-        }
+        for (int n = 0; n < together; ++n) ldmatrix_x4(a[n], rows + n * tile_step * 16 * kRow + step * 16);
+#pragma unroll
+        for (int t = 0; t < 4; ++t)
+#pragma unroll
+            for (int n = 0; n < together; ++n) mma_16x8x16(sums[n][t], a[n], fragments[t][step]);
+    }
+#pragma unroll
+    for (int n = 0; n < together; ++n) {
+        const int first = (tile + n * tile_step) * 16;
         unsigned query[2][2], key[2][2];  // their gradients by column tile and row; then turned: B fragments whose k are the edges
 #pragma unroll
         for (int below = 0; below < 2; ++below) {
-            const float ds = as_float(scores[tile * 16 + 8 * below]);
 #pragma unroll
             for (int t = 0; t < 2; ++t) {
-                query[t][below] = pack_bf16(ds * sums[2 + t][2 * below], ds * sums[2 + t][2 * below + 1]);
-                key[t][below] = pack_bf16(ds * sums[t][2 * below], ds * sums[t][2 * below + 1]);
+                const float *by_query = sums[n][2 + t] + 2 * below, *by_key = sums[n][t] + 2 * below;
+                query[t][below] = pack_bf16(ds[n][below] * by_query[0], ds[n][below] * by_query[1]);
+                key[t][below] = pack_bf16(ds[n][below] * by_key[0], ds[n][below] * by_key[1]);
+                if (N == 16) {  // the tile is a row of the graph: its edges end at nodes 0, 1, ...
+                    float* sum = nodes.key[0][t] + 2 * below;
+                    sum[0] += ds[n][below] * by_key[0], sum[1] += ds[n][below] * by_key[1];
+                }
             }
-            const int edge = tile * 16 + r + 8 * below;
-            if (edge < S::kEdges) {
+            const int edge = first + r + 8 * below;
+            if (whole || edge < S::kEdges) {
                 bf16* at = query_key_gradient + edge * 2 * kChannels + head * kHeadSize + 4 * q;
                 *(uint2*)at = make_uint2(query[0][below], query[1][below]);
                 *(uint2*)(at + kChannels) = make_uint2(key[0][below], key[1][below]);
@@ -1041,27 +1047,46 @@ __device__ __forceinline__ void queries_keys_backward(unsigned char* shared, int
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
             query[k / 2][k % 2] = movmatrix_transpose(query[k / 2][k % 2]);
-            key[k / 2][k % 2] = movmatrix_transpose(key[k / 2][k % 2]);
+            if (N != 16) key[k / 2][k % 2] = movmatrix_transpose(key[k / 2][k % 2]);
         }
         // One-hot rows: node m takes the edges it starts (queries) or ends (keys).
-        const int first_edge = tile * 16 + 2 * q;
+        const int first_edge = first + 2 * q;
 #pragma unroll
         for (int m = 0; m < S::kNodeTiles; ++m) {
             unsigned starts[4], ends[4];
 #pragma unroll
             for (int k = 0; k < 4; ++k) {
                 const int node = 16 * m + r + k % 2 * 8, e0 = first_edge + k / 2 * 8, e1 = e0 + 1;
-                starts[k] = (e0 / N == node ? 0x3F80u : 0u) | (e1 / N == node ? 0x3F800000u : 0u);
+                starts[k] = N == 16 ? (first / 16 == node ? 0x3F803F80u : 0u) : (e0 / N == node ? 0x3F80u : 0u) | (e1 / N == node ? 0x3F800000u : 0u);
                 ends[k] = (e0 % N == node ? 0x3F80u : 0u) | (e1 % N == node ? 0x3F800000u : 0u);
             }
-            const bool touched = tile * 16 / N < 16 * m + 16 && (tile * 16 + 15) / N >= 16 * m;
+            const bool touched = N == 16 || (first / N < 16 * m + 16 && (first + 15) / N >= 16 * m);
 #pragma unroll
             for (int t = 0; t < 2; ++t) {
                 if (touched) mma_16x8x16(nodes.query[m][t], starts, query[t]);
-                mma_16x8x16(nodes.key[m][t], ends, key[t]);
+                if (N != 16) mma_16x8x16(nodes.key[m][t], ends, key[t]);
             }
         }
     }
+}
+
+template <int N>
+__device__ __forceinline__ void queries_keys_backward(unsigned char* shared, int head, int first_tile, int tile_step, const bf16* weights,
+                                                      bf16* query_key_gradient, NodeSums<N>& nodes) {
+    using S = Sizes<N>;
+    const int lane = thread_index() % 32;
+    unsigned fragments[4][kSteps][2];  // two column tiles of the queries, two of the keys
+#pragma unroll
+    for (int t = 0; t < 4; ++t)
+#pragma unroll
+        for (int step = 0; step < kSteps; step += 2)
+            weight_fragments(fragments[t][step], fragments[t][step + 1], weights + kEdgeQueryKey, kSteps, t / 2 * kColumnTiles + 2 * head + t % 2, step, lane);
+#pragma unroll
+    for (int m = 0; m < S::kNodeTiles; ++m) clear(nodes.query[m]), clear(nodes.key[m]);
+    int tile = first_tile;
+#pragma unroll 1
+    for (; tile + tile_step < S::kTiles; tile += 2 * tile_step) query_key_tiles<N, 2>(shared, head, tile, tile_step, fragments, query_key_gradient, nodes);
+    if (S::kTiles % 4 != 0 && tile < S::kTiles) query_key_tiles<N, 1>(shared, head, tile, tile_step, fragments, query_key_gradient, nodes);
 }
 
 // Calls use(node, channel of the head, the lane's value) for every sum of the lane.

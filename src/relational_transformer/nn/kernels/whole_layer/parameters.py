@@ -258,14 +258,15 @@ def _packed(matrices: Mapping[str, Tensor]) -> Tensor:
 
 
 def _fragments(matrix: Tensor, permuted: bool = False) -> Tensor:
-    """[out, in] -> [out / 8][in / 16][lane = 4 r + q][4]: row r, and of the step's 16 columns the lane's two pairs.
+    """[out, in] -> [out / 8][in / 32][lane = 4 r + q][2][4]: row r, and of two steps' 16 columns each the lane's two pairs.
 
     Natural: columns 16 s + 8 half + 2 q + p. Permuted: 32 b + 8 q + 4 (s % 2) + 2 half + p, for s = 2 b and 2 b + 1.
     """
-    rows = matrix.shape[0] // 8
+    rows, steps = matrix.shape[0] // 8, min(2, matrix.shape[1] // 16)
     if permuted:  # [tile, r, block, q, step, half, p]
-        return matrix.reshape(rows, 8, -1, 4, 2, 2, 2).permute(0, 2, 4, 1, 3, 5, 6).reshape(-1)
-    return matrix.reshape(rows, 8, -1, 2, 4, 2).permute(0, 2, 1, 4, 3, 5).reshape(-1)
+        return matrix.reshape(rows, 8, -1, 4, 2, 2, 2).transpose(1, 2).reshape(-1)
+    # [tile, r, block, step, half, q, p]
+    return matrix.reshape(rows, 8, -1, steps, 2, 4, 2).permute(0, 2, 1, 5, 3, 4, 6).reshape(-1)
 
 
 def _left_fragments(matrix: Tensor, step: int) -> Tensor:

@@ -1,5 +1,6 @@
-"""A picture of how the agents of a run learned."""
+"""Pictures of how agents learned: the seeds of one run, or several runs side by side."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +8,29 @@ from relational_transformer.files import write_atomically
 
 AXIS_COLOR = "#666666"
 
+Rows = list[dict[str, Any]]
 
-def draw_curves(path: Path, title: str, metrics: list[dict[str, Any]], seeds: list[dict[str, Any]]) -> None:
+
+def draw_curves(path: Path, title: str, metrics: Rows, seeds: Rows) -> None:
     """Reward and share of solved games of every seed against steps played, with the test scores at the edge."""
+    _draw(path, title, [(f"C{number % 10}", None, metrics, number, seed) for number, seed in enumerate(seeds)])
+
+
+def draw_comparison(path: Path, title: str, runs: Mapping[str, tuple[Rows, Rows]]) -> None:
+    """The same of several runs, each with its name, metrics and seeds; the seeds of a run have one colour."""
+    _draw(
+        path,
+        title,
+        [
+            (f"C{color % 10}", None if number else name, metrics, number, seed)
+            for color, (name, (metrics, seeds)) in enumerate(runs.items())
+            for number, seed in enumerate(seeds)
+        ],
+    )
+
+
+def _draw(path: Path, title: str, lines: list[tuple[str, str | None, Rows, int, dict[str, Any]]]) -> None:
+    """A line for each colour, label, metrics, number among the seeds of its run, and row of the result."""
     try:
         import matplotlib
     except ModuleNotFoundError:
@@ -17,22 +38,22 @@ def draw_curves(path: Path, title: str, metrics: list[dict[str, Any]], seeds: li
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    steps = [row["examples"] for row in metrics]
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    for number, seed in enumerate(seeds):
-        color = f"C{number % 10}"
-        solved = [row["validation"][number] for row in metrics]
-        left.plot(steps, [row["reward"][number] for row in metrics], color=color, linewidth=0.8)
-        right.plot(
-            steps,
-            [float("nan") if share is None else 100 * share for share in solved],
-            color=color,
-            linewidth=0.8,
-        )
+    best = 0.0
+    for color, label, metrics, number, seed in lines:
+        steps = [row["examples"] for row in metrics]
+        shares = [row["validation"][number] for row in metrics]
+        solved = [float("nan") if share is None else 100 * share for share in shares]
+        left.plot(steps, [row["reward"][number] for row in metrics], color=color, linewidth=0.8, label=label)
+        right.plot(steps, solved, color=color, linewidth=0.8)
         if seed["test"] is not None:
             right.plot(steps[-1], 100 * seed["test"], marker="o", color=color, markersize=5, clip_on=False)
+        best = max([best, 100 * (seed["test"] or 0), *(100 * share for share in shares if share is not None)])
     left.set(title="reward a step", xlabel="steps a seed")
-    right.set(title="games solved, and test levels (dots)", xlabel="steps a seed", ylabel="%", ylim=(0, 101))
+    top = 101 if best > 50 else 1.1 * max(best, 1)
+    right.set(title="games solved, and test levels (dots)", xlabel="steps a seed", ylabel="%", ylim=(0, top))
+    if any(label is not None for _, label, *_ in lines):
+        left.legend(frameon=False)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(colors=AXIS_COLOR)

@@ -7,23 +7,30 @@ import pytest
 import torch
 
 from relational_transformer.lobster import build_model, sample, spread_sizes
+from relational_transformer.lobster import engine as engine_module
 from relational_transformer.lobster.batches import draw, group_by_size
 from relational_transformer.lobster.data import load_split
 from relational_transformer.lobster.engine import Engine
 from relational_transformer.lobster.settings import ModelName
 from relational_transformer.lobster.stack import FleetStack
 from relational_transformer.training.fleet import Fleet, initialise
+from relational_transformer.training.memory import saved_bytes
 from relational_transformer.training.precision import Precision
 from tests.lobster.small import CPU, SMALL
 
 SEEDS = (0, 1, 2)
 
 
-def make_engine(name: ModelName = "rt", precision: Precision = "fp64", compiled: bool = False) -> Engine:
+def make_engine(
+    name: ModelName = "rt",
+    precision: Precision = "fp64",
+    compiled: bool = False,
+    sizes: tuple[int, int, int] = (40, 4, 20),
+) -> Engine:
     models = [initialise(lambda: build_model(name, SMALL[name]), seed) for seed in SEEDS]
     if precision == "fp64":
         models = [model.double() for model in models]
-    split = load_split(sample(spread_sizes(40, 4, 20), seed=1), CPU)
+    split = load_split(sample(spread_sizes(*sizes), seed=1), CPU)
     fleet = Fleet(models, CPU)
     return Engine(FleetStack(models[0], compiled), fleet, split, SMALL[name], precision, compiled)
 
@@ -91,6 +98,26 @@ def test_a_traced_layer_trains_like_the_plain_one(monkeypatch):
         engine.step(0)
     torch.testing.assert_close(traced.fleet.values, plain.fleet.values)
     assert len(graphs) == len(set(traced.num_nodes[0])) + 1  # a layer for each bucket of nodes, and Adam
+
+
+@pytest.mark.parametrize("sizes", [(30, 4, 5), (40, 4, 20)])  # one bucket, several
+def test_memory_is_looked_at_however_few_buckets_there_are(monkeypatch, sizes: tuple[int, int, int]):
+    seen = []
+    monkeypatch.setattr(engine_module, "is_too_much_to_keep", lambda needed, device: seen.append(needed) or False)
+    engine = make_engine(sizes=sizes)
+    load(engine)
+    assert engine._must_recompute() is False
+    largest = saved_bytes(lambda: engine._forward(engine.buckets[-1]))
+    assert seen == [pytest.approx(largest, rel=0.2)]
+
+
+def test_distances_are_told_in_float32_where_layers_compute_in_bfloat16():
+    engine = make_engine(precision="bf16")
+    load(engine)
+    values = engine.fleet.values.bfloat16()
+    predictions = engine.stack(engine.fleet.split(values), engine.split.gather(engine.index[0], 24)[0])
+    assert predictions.dtype == torch.float32
+    assert not torch.equal(predictions, predictions.bfloat16().float())
 
 
 def test_bfloat16_trains_about_as_float32_does():

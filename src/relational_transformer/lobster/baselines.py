@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .data import NODE_INPUTS, GraphBatch
-from .model import LobsterModel, State, max_pool
+from .model import LobsterModel, State, max_pool, precise_linear
 from .settings import BaselineSettings
 
 ATTENTION_SLOPE = 0.2
@@ -50,7 +50,7 @@ class Readout(nn.Module):
         self.output = nn.Linear(settings.hidden_size, 1)
 
     def forward(self, graphs: GraphBatch, state: State) -> Tensor:
-        return F.leaky_relu(self.output(max_pool(state[0], graphs.node_mask))).squeeze(-1)
+        return F.leaky_relu(precise_linear(self.output, max_pool(state[0], graphs.node_mask))).squeeze(-1)
 
 
 class DenseGCN(nn.Module):

@@ -38,8 +38,8 @@ class Engine:
         self.precision: Precision = precision
         self.device = fleet.values.device
         self.adam = ClippedAdam(fleet, settings.learning_rate, settings.adam_epsilon, settings.gradient_clip, compiled)
-        self.buckets = node_buckets(split.host_num_nodes)
         seeds = fleet.num_seeds
+        self.buckets = node_buckets(split.host_num_nodes, seeds, settings.batch_size)
         self.gradient = torch.zeros_like(fleet.values)
         self.position = torch.zeros(1, dtype=torch.long, device=self.device)
         self.step_losses = torch.zeros(seeds, device=self.device, dtype=fleet.values.dtype)
@@ -122,11 +122,9 @@ class Engine:
 
         They grow with the square of the nodes; two sizes tell how.
         """
-        small, large, most = (self.buckets[k * (len(self.buckets) - 1) // 4] for k in (1, 2, 4))
-        if small == large:
-            return False
+        small, large, most = self.buckets[0], self.buckets[min(1, len(self.buckets) - 1)], self.buckets[-1]
         of_small, of_large = (saved_bytes(lambda count=count: self._forward(count)) for count in (small, large))
-        per_pair = (of_large - of_small) / (large**2 - small**2)
+        per_pair = (of_large - of_small) / max(1, large**2 - small**2)
         return is_too_much_to_keep(of_small + per_pair * (most**2 - small**2), self.device)
 
     def _capture(self, num_nodes: int | None) -> Callable[[], None]:

@@ -7,7 +7,7 @@ from relational_transformer.nn import RelationalTransformerLayer
 from relational_transformer.nn.initialization import reset_linear
 
 from .data import EDGE_INPUTS, NODE_INPUTS, GraphBatch
-from .model import LobsterModel, State, max_pool
+from .model import LobsterModel, State, max_pool, precise_linear
 from .settings import RelationalSettings
 
 
@@ -67,4 +67,4 @@ class RelationalOutput(nn.Module):
 
     def forward(self, graphs: GraphBatch, state: State) -> Tensor:
         pooled = max_pool(state[0], graphs.node_mask)
-        return self.output(F.relu(self.hidden(pooled))).squeeze(-1)
+        return precise_linear(self.output, F.relu(precise_linear(self.hidden, pooled))).squeeze(-1)

@@ -1,5 +1,6 @@
 """A run from start to result."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -22,10 +23,12 @@ def train(
     report: Report = lambda trainer: None,
     checkpoint_seconds: float = 60.0,
     report_seconds: float = 1.0,
+    seconds: float = math.inf,
 ) -> dict[str, Any]:
     """Train one fleet in the folder `out`, or go on with it, and return its result.
 
-    A run that has its result already is not run again. `report` is called about every `report_seconds`.
+    A run that has its result already is not run again. `report` is called about every `report_seconds`. After
+    `seconds` the run ends with its next validation, and the configuration in its result says how far it came.
 
     >>> import tempfile
     >>> from relational_transformer.lobster import SETTINGS, LobsterProtocol
@@ -40,7 +43,7 @@ def train(
         build_model(config.model, config.settings)
     (result,) = carry_out(
         [(config, out)],
-        lambda config, folder: LobsterTrainer(config, folder, device),
+        lambda config, folder: LobsterTrainer(config, folder, device, seconds),
         report=report,
         checkpoint_seconds=checkpoint_seconds,
         report_seconds=report_seconds,

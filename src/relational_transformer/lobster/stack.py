@@ -1,5 +1,7 @@
 """A fleet of models run layer by layer, with one compiled layer for all of them."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
@@ -8,6 +10,11 @@ from relational_transformer.training.over_seeds import Parameters, over_seeds
 
 from .data import GraphBatch
 from .model import LobsterModel
+
+CUDA_OPTIONS: dict[str, Any] = {"combo_kernels": True, "shape_padding": False, "triton.mix_order_reduction": False}
+"""Of the compiler: small kernels are launched together; no time goes into trying whether odd matrix products would be
+faster padded; and reductions along different axes are not merged, which leaves some gradients unwritten
+(https://github.com/pytorch/pytorch/issues/193061, from torch 2.10 on)."""
 
 
 class FleetStack:
@@ -24,7 +31,8 @@ class FleetStack:
         self.recompute = False
         self._first = over_seeds(model.first, "forward")
         layer = over_seeds(model.layers[0], "forward")
-        self._layer = torch.compile(layer, fullgraph=True, dynamic=False) if compiled else layer
+        options = CUDA_OPTIONS if next(model.parameters()).is_cuda else None
+        self._layer = torch.compile(layer, fullgraph=True, dynamic=False, options=options) if compiled else layer
         self._last = over_seeds(model.last, "forward")
 
     def __call__(self, parameters: Parameters, graphs: GraphBatch) -> Tensor:

@@ -91,14 +91,23 @@ template <class Value> __device__ __forceinline__ Value* shared_at(int offset) {
 __device__ __forceinline__ const float* shared_vector(int offset) { return shared_at<float>(ForwardShared::vectors) + offset; }
 
 // ---- Fragments ----
+// Every other chunk of 8 columns of a row of a swizzled array: four addresses and constant offsets.
+struct SwizzledChunks {
+    const bf16* start[4];
+    __device__ __forceinline__ SwizzledChunks(const bf16* array, int row, int first) {
+        const int turn = swizzle(row);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) start[k] = array + row * kChannels + ((2 * k + first) ^ turn) * 8;
+    }
+    __device__ __forceinline__ const bf16* at(int k) const { return start[k % 4] + k / 4 * 64; }
+};
 // Of 16 rows of a swizzled array in shared memory as the left operand, in the natural order of k.
 struct RowFragments { unsigned step[kChannels / 16][4]; };
 __device__ __forceinline__ void load_rows(RowFragments& rows, const bf16* array, int first_row) {
     const int row = min(first_row + lane_index() % 16, kNodes - 1);  // beyond the graph: any row, its results are not kept
-    const bf16* start = array + row * kChannels;
-    const int first = lane_index() / 16, turn = swizzle(row);
+    const SwizzledChunks chunks(array, row, lane_index() / 16);
 #pragma unroll
-    for (int s = 0; s < kChannels / 16; ++s) ldmatrix_x4(rows.step[s], start + ((2 * s + first) ^ turn) * 8);
+    for (int s = 0; s < kChannels / 16; ++s) ldmatrix_x4(rows.step[s], chunks.at(s));
 }
 // Of a tile of 8 outputs: words x, y of a block are the first 16 inputs', z and w the next.
 struct TileFragments { uint4 block[kColumnBlocks]; };
@@ -130,14 +139,20 @@ __device__ __forceinline__ void copy_async(int target, const void* source, int b
 #pragma unroll 1
     for (int k = threadIdx.x * 16; k < bytes; k += kThreads * 16) cp_async_16(dynamic_shared_memory() + target + k, (const char*)source + k);
 }
+// Brings the seed's weights from device memory into the L2 cache; its graphs share out the work.
+__device__ __forceinline__ void prefetch_weights(const bf16* matrices) {
+    const unsigned share = (PackedMatrices::size * 2 / gridDim.x + 15) / 16 * 16, first = blockIdx.x * share;
+    if (threadIdx.x == 0 && first < PackedMatrices::size * 2)
+        prefetch_to_cache((const char*)matrices + first, min(share, PackedMatrices::size * 2 - first));
+}
 // Two groups of copies: what project_nodes needs and small things; then the edges.
 __device__ __forceinline__ void start_loading(const LayerWeights& weights, const bf16* nodes, const bf16* edges) {
-    copy_rows_async(shared_at<bf16>(ForwardShared::scores), nodes, kNodes);
+    copy_rows_async<kNodes>(shared_at<bf16>(ForwardShared::scores), nodes);
     copy_async(ForwardShared::vectors, weights.vectors, PackedVectors::size * 4);
     copy_async(ForwardShared::message_out, weights.matrices + PackedMatrices::edge_message_out, 2 * 12 * 32 * 16);
     cp_async_commit();
     bf16* shared_edges = shared_at<bf16>(ForwardShared::edges);
-    copy_rows_async(shared_edges, edges, kEdges);
+    copy_rows_async<kEdges>(shared_edges, edges);
     cp_async_commit();
 #pragma unroll 1
     for (int k = kEdges * kChannels / 8 + threadIdx.x; k < kEdgeTiles * 16 * kChannels / 8; k += kThreads)
@@ -145,15 +160,16 @@ __device__ __forceinline__ void start_loading(const LayerWeights& weights, const
 }
 
 // ---- Attention ----
-// Waits for the nodes.
-__device__ __forceinline__ void project_nodes(const bf16* matrices) {
+// Starts all copies and waits for the nodes. The first weights are loaded before anything else.
+__device__ __forceinline__ void project_nodes(const LayerWeights& weights, const bf16* nodes, const bf16* edges) {
     constexpr int per_warp = 3 * kColumnTiles / kWarps, group = 3;  // 9 tiles of 8 outputs a warp, three at a time
     static_assert(3 * kColumnTiles % kWarps == 0 && per_warp % group == 0, "tiles a warp");
     const int r = fragment_row(), q = quad_position(), first_tile = warp_index() * per_warp;
-    const bf16* packed = matrices + PackedMatrices::node_qkv + first_tile * PackedMatrices::tile;
+    const bf16* packed = weights.matrices + PackedMatrices::node_qkv + first_tile * PackedMatrices::tile;
     TileFragments fragments[group];
 #pragma unroll
     for (int t = 0; t < group; ++t) load_tile(fragments[t], packed + t * PackedMatrices::tile);
+    start_loading(weights, nodes, edges);
     cp_async_wait<1>();
     __syncthreads();
     RowFragments rows[kNodeTiles];
@@ -231,8 +247,8 @@ template <int round> __device__ __forceinline__ void exchange(PartialScores& sco
         score[0][0] = kept + __shfl_xor_sync(0xFFFFFFFFu, given, bit);
     }
 }
-__device__ __forceinline__ void store_score(const PartialScores& score, int head, int group) {
-    const int lane = lane_index(), edge = 32 * group + (lane >> 3) * 8 + 2 * (lane & 3) + (lane >> 2 & 1);
+__device__ __forceinline__ void store_score(const PartialScores& score, unsigned head, unsigned group) {
+    const unsigned lane = lane_index(), edge = 32 * group + (lane >> 3) * 8 + 2 * (lane & 3) + (lane >> 2 & 1);
     if (kEdges % 32 == 0 || edge < kEdges)
         shared_at<float>(ForwardShared::scores)[head * kHeadScores + edge / kNodes * kScoreStride + edge % kNodes] = score[0][0] * 0.25f;
 }
@@ -250,11 +266,12 @@ __device__ __forceinline__ void score_pairs(const bf16* matrices) {
     load_left(query_weight, packed + 2 * warp * PackedMatrices::left);
     load_left(key_weight, packed + (2 * warp + 1) * PackedMatrices::left);
     packed += 2 * other * PackedMatrices::left + lane_index() * 8;
+    __syncthreads();  // keeps the loads before the wait
     cp_async_wait<0>();
     __syncthreads();
     const bf16* edges = shared_at<bf16>(ForwardShared::edges);
     PartialScores previous = {};
-    int head = warp, group = 0, previous_head = 0, previous_group = 0;
+    unsigned head = warp, group = 0, previous_head = 0, previous_group = 0;
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
         const bool last_of_head = step == groups - 1;
@@ -266,9 +283,9 @@ __device__ __forceinline__ void score_pairs(const bf16* matrices) {
         for (int t = 0; t < 4; ++t) {
             // The lane's two edges as columns of the result. The last group may reach beyond the graph, into shared memory
             // of other use: columns do not mix, and those are not stored.
-            const int edge = 32 * group + 8 * t + 2 * q, next = edge + 1;
-            const int i = kNodes % 8 ? edge / kNodes : (32 * group + 8 * t) / kNodes, j = edge - i * kNodes;
-            const int next_i = kNodes % 2 ? next / kNodes : i, next_j = kNodes % 2 ? next % kNodes : j + 1;
+            const unsigned edge = 32 * group + 8 * t + 2 * q, next = edge + 1;
+            const unsigned i = kNodes % 8 ? edge / kNodes : (32 * group + 8 * t) / kNodes, j = edge - i * kNodes;
+            const unsigned next_i = kNodes % 2 ? next / kNodes : i, next_j = kNodes % 2 ? next % kNodes : j + 1;
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 const float2 queries = node_pair(query + 8 * half * kNodeStride, i, next_i);
@@ -357,17 +374,16 @@ __device__ __forceinline__ void average_edges(bf16* context) {
 #pragma unroll 1
     for (int i = warp_index(); i < kNodes; i += kWarps) {
         unsigned weight[kNodeTiles][4];
-        const bf16* row[kNodeTiles];  // this lane's row of ldmatrix: j = 0 to 15 for the left 8 columns, then for the right
-        int row_swizzle[kNodeTiles];
+        int edge[kNodeTiles];  // this lane's row of ldmatrix: j = 0 to 15 for the left 8 columns, then for the right
         const bf16 *upper = weights_of(r, i), *lower = weights_of(min(r + 8, kHeads - 1), i);
 #pragma unroll
         for (int m = 0; m < kNodeTiles; ++m) {
             const int j = 16 * m + 2 * q;
             weight[m][0] = *(const unsigned*)(upper + j), weight[m][1] = *(const unsigned*)(lower + j);
             weight[m][2] = *(const unsigned*)(upper + j + 8), weight[m][3] = *(const unsigned*)(lower + j + 8);
-            const int edge = min(i * kNodes + 16 * m + lane % 16, kEdges - 1);  // beyond the graph: any row, its weight is zero
-            row[m] = edges + edge * kChannels, row_swizzle[m] = swizzle(edge);
+            edge[m] = min(i * kNodes + 16 * m + lane % 16, kEdges - 1);  // beyond the graph: any row, its weight is zero
         }
+        const SwizzledChunks rows[2] = {{edges, edge[0], lane / 16}, {edges, edge[kNodeTiles - 1], lane / 16}};
         bf16* output = context + (i * kHeads + r) * kChannels + 2 * (q & 2) + (q & 1) * 8;
 #pragma unroll
         for (int pair = 0; pair < kColumnTiles / 2; ++pair) {
@@ -375,7 +391,7 @@ __device__ __forceinline__ void average_edges(bf16* context) {
 #pragma unroll
             for (int m = 0; m < kNodeTiles; ++m) {
                 unsigned columns[4];
-                ldmatrix_x4_transpose(columns, row[m] + ((2 * pair + lane / 16) ^ row_swizzle[m]) * 8);
+                ldmatrix_x4_transpose(columns, rows[m].at(pair));
                 const unsigned left_columns[2] = {columns[0], columns[1]}, right_columns[2] = {columns[2], columns[3]};
                 mma_16x8x16(left, weight[m], left_columns);
                 mma_16x8x16(right, weight[m], right_columns);
@@ -844,8 +860,8 @@ layer_forward(LayerWeights weights,
     messages += graph * kNodes * kChannels;
     context += graph * kNodes * kHeads * kChannels;
 
-    start_loading(weights, nodes, edges);
-    project_nodes(weights.matrices);
+    prefetch_weights(weights.matrices);
+    project_nodes(weights, nodes, edges);
     score_pairs(weights.matrices);
     __syncthreads();
     normalize_scores(attention);

@@ -13,7 +13,7 @@ THREADS = 256
 SHARED_BYTES = 227 * 1024
 """All that a block of compute capability 9.0 may have: one block fills a multiprocessor anyway."""
 
-OPTIONS = ["--std=c++17", "-default-device"]
+OPTIONS = ["--std=c++17", "-default-device", "-ftz=true"]
 
 Launch = Callable[[str, int, tuple[int, int], Sequence[Any]], None]
 """Runs a kernel by its name, for graphs of so many nodes, on a grid (graphs, seeds), with ctypes arguments."""

@@ -76,6 +76,9 @@ __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commi
 template <int pending> __device__ __forceinline__ void cp_async_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
+__device__ __forceinline__ void prefetch_to_cache(const void* address, unsigned bytes) {
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(address), "r"(bytes) : "memory");
+}
 // Loads of memory that nobody writes while the kernel runs (weights, inputs); volatile and not .nc: else they are moved down,
 // past barriers, to where they are used, and their latency shows.
 __device__ __forceinline__ uint4 load_constant_16(const void* address) {
@@ -99,6 +102,7 @@ __device__ __forceinline__ unsigned load_constant_4(const void* address) {
     return v;
 }
 #else
+inline void prefetch_to_cache(const void*, unsigned) {}
 inline void load_constant_16_if(bool condition, uint4& value, const void* address) { if (condition) value = *(const uint4*)address; }
 inline uint4 load_constant_16(const void* address) { return *(const uint4*)address; }
 inline uint2 load_constant_8(const void* address) { return *(const uint2*)address; }
@@ -155,11 +159,12 @@ struct RowBlocks {
 };
 
 // Copies `rows` x 192 bf16 from device memory into a swizzled array, asynchronously (commit and wait are the caller's).
-__device__ __forceinline__ void copy_rows_async(bf16* shared, const bf16* global, int rows) {
+template <int rows> __device__ __forceinline__ void copy_rows_async(bf16* shared, const bf16* global) {
     constexpr int chunks = kChannels / 8;
     if (threadIdx.x >= 8 * chunks) return;  // 8 rows at a time: a thread's rows are all swizzled alike
     const int first = threadIdx.x / chunks, column = threadIdx.x % chunks * 8;
     shared += row_offset(first, column), global += first * kChannels + column;
-#pragma unroll 8
-    for (int row = first; row < rows; row += 8, shared += 8 * kChannels, global += 8 * kChannels) cp_async_16(shared, global);
+#pragma unroll 4
+    for (int k = 0; k < rows / 8; ++k, shared += 8 * kChannels, global += 8 * kChannels) cp_async_16(shared, global);
+    if (first < rows % 8) cp_async_16(shared, global);
 }

@@ -15,7 +15,7 @@ from .encoders import EncodedFeatures, Encoder
 from .features import Batch, FeatureGroup, Packed, group_features, pack, unpack
 from .hints import feed_hints
 from .losses import hint_losses, output_losses
-from .steps import Step, make_steps
+from .steps import Schedule, Step, make_schedule, make_steps
 
 HintMode = Literal["encoded_decoded", "decoded_only", "none"]
 
@@ -157,8 +157,12 @@ class Network(nn.Module):
         return self.losses(batch, carry)
 
     def steps(self, batch: Batch, teacher_forced: Tensor) -> list[Step]:
-        """What each step of a batch is given and asked, by `make_steps`."""
-        return make_steps(self.hints, batch, teacher_forced)
+        """What each step of a batch is given and asked."""
+        return make_steps(batch.hints, self.schedule(batch, teacher_forced))
+
+    def schedule(self, batch: Batch, teacher_forced: Tensor) -> Schedule:
+        """The same without the hints, by `make_schedule`."""
+        return make_schedule(self.hints, batch, teacher_forced)
 
     def encode_inputs(self, inputs: Packed, node_mask: Tensor | None = None) -> EncodedInputs:
         """Encode what does not change from step to step."""

@@ -30,30 +30,63 @@ class Step(NamedTuple):
     totals: Packed
 
 
-def make_steps(hints: Iterable[FeatureGroup], batch: Batch, teacher_forced: Tensor) -> list[Step]:
+class Schedule(NamedTuple):
+    """The steps of a batch without their hints: for each of them what `Step` says of the examples, bool [steps, B]."""
+
+    teacher_forced: Tensor
+    is_target: Tensor
+    keeps_output: Tensor
+    totals: Packed
+
+
+def make_schedule(hints: Iterable[FeatureGroup], batch: Batch, teacher_forced: Tensor) -> Schedule:
     """The max(1, T - 1) steps of a batch, given noise [T - 1, B] that says who sees the true hints.
 
-    Step t sees hints t and predicts hints t + 1. The outputs of an example are those of its step max(0, length - 2);
-    steps beyond its length change nothing.
+    The outputs of an example are those of its step max(0, length - 2); steps beyond its length change nothing.
     """
     num_steps = max(1, teacher_forced.shape[0])
-    numbers = torch.arange(num_steps, device=batch.lengths.device).unsqueeze(-1)  # [S, 1]
-    is_target = batch.lengths > numbers + 1  # [S, B]
+    numbers = torch.arange(num_steps, device=batch.lengths.device).unsqueeze(-1)  # [steps, 1]
+    is_target = batch.lengths > numbers + 1  # [steps, B]
     is_first = (numbers == 0).expand_as(is_target)
     forced = teacher_forced | is_first if teacher_forced.shape[0] else is_first
-    keeps_output = is_target | is_first
     totals: Packed = {}
     for group in hints:
         targets = batch.hints[group.key][1:]
         totals[group.key] = hint_counts(group, targets, is_target[: targets.shape[0]], batch.node_mask)
+    return Schedule(forced, is_target, is_target | is_first, totals)
+
+
+def make_steps(hints: Packed, schedule: Schedule) -> list[Step]:
+    """All steps, of hints [T, ...] and schedule: step t sees hints t and predicts hints t + 1."""
+    by_step = {key: aligned_rows(hint) for key, hint in hints.items()}
+    forced, is_target, keeps_output = (aligned_rows(tensor) for tensor in schedule[:3])
     return [
         Step(
-            {key: hint[number] for key, hint in batch.hints.items()},
-            {key: hint[min(number + 1, hint.shape[0] - 1)] for key, hint in batch.hints.items()},
+            {key: hint[number] for key, hint in by_step.items()},
+            {key: hint[min(number + 1, len(hint) - 1)] for key, hint in by_step.items()},
             forced[number],
             is_target[number],
             keeps_output[number],
-            totals,
+            schedule.totals,
         )
-        for number in range(num_steps)
+        for number in range(len(forced))
     ]
+
+
+ALIGNMENT = 16
+"""Bytes. The compiler copies what does not begin at a multiple of it."""
+
+
+def aligned_rows(tensor: Tensor) -> list[Tensor]:
+    """The rows [...] of a tensor [T, ...], contiguous and each beginning at a multiple of `ALIGNMENT` bytes.
+
+    >>> rows = aligned_rows(torch.arange(6, dtype=torch.int8).view(2, 3))
+    >>> [row.tolist() for row in rows], rows[1].data_ptr() - rows[0].data_ptr()
+    ([[0, 1, 2], [3, 4, 5]], 16)
+    """
+    shape, rows = tensor.shape[1:], tensor.contiguous().flatten(1)
+    too_many = rows.shape[1] * rows.element_size() % ALIGNMENT
+    if too_many:
+        padding = (ALIGNMENT - too_many) // rows.element_size()
+        rows = torch.cat([rows, rows.new_zeros(len(rows), padding)], dim=1)
+    return [row[: shape.numel()].view(shape) for row in rows.unbind(0)]

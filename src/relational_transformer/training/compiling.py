@@ -1,6 +1,8 @@
-"""Whether to compile: it takes most of a minute, so short runs on a CPU do without."""
+"""Whether to compile and how: it takes most of a minute, so short runs on a CPU do without."""
 
 import shutil
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -22,3 +24,10 @@ def should_compile(mode: CompileMode, device: torch.device, num_steps: int) -> b
     if device.type == "cuda":
         return True
     return num_steps >= STEPS_THAT_PAY and any(shutil.which(name) for name in ("g++", "clang++", "c++"))
+
+
+def compiled_for(function: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
+    """A function on tensors of fixed shapes, compiled; on CUDA with small kernels that do not depend on each other
+    launched as one."""
+    options: dict[str, Any] | None = {"combo_kernels": True} if device.type == "cuda" else None
+    return torch.compile(function, fullgraph=True, dynamic=False, options=options)

@@ -10,13 +10,15 @@ from torch.utils._pytree import tree_map
 from torch.utils.checkpoint import checkpoint
 
 from relational_transformer.reasoning.features import Batch
-from relational_transformer.reasoning.network import Network
+from relational_transformer.reasoning.network import Carry, EncodedInputs, Network
+from relational_transformer.reasoning.steps import Schedule, Step, make_steps
 
 from .adam import Adam
+from .around_layers import AroundLayers
 from .data import Draw, Split, length_buckets
 from .fleet import Fleet
+from .fleet_methods import FleetMethods
 from .memory import is_too_much_to_keep, saved_bytes
-from .over_seeds import over_seeds
 from .precision import Precision, for_computing
 from .recording import record
 
@@ -50,25 +52,14 @@ class Engine:
         self.teacher_forced = torch.zeros(0)
         self.hints_of_step: list[int] = []
         self._graphs: dict[int, Callable[[], None]] = {}
-        self._steps = self._of_fleet("steps")
-        self._encode = self._of_fleet("encode_inputs", compiled)
-        self._start = self._of_fleet("initial_carry")
-        self._finish = self._of_fleet("losses")
-        self._advance = self._of_fleet("training_step", compiled)
         self.recompute = recompute
-
-    def _of_fleet(self, method: str, compiled: bool = False) -> Callable[..., Any]:
-        """A method of the network for all seeds, its parameters in one vector."""
-        call, split = over_seeds(self.network, method), self.fleet.split
-
-        def method_of_fleet(values: Tensor, *arguments: Any) -> Any:
-            return call(split(values), *arguments)
-
-        return torch.compile(method_of_fleet, fullgraph=True, dynamic=False) if compiled else method_of_fleet
+        self._methods = FleetMethods(network, fleet, self.device, compiled)
+        self._around = AroundLayers(self._methods, network, split.num_nodes, precision)
 
     def share_compiled(self, other: "Engine") -> None:
         """Use what another engine of the same shapes compiles, instead of compiling it again."""
-        self._encode, self._advance, self.adam.update = other._encode, other._advance, other.adam.update
+        self._methods.share(other._methods)
+        self.adam.update = other.adam.update
 
     def load(self, drawn: Draw) -> None:
         """Take what the next steps are made of."""
@@ -106,22 +97,35 @@ class Engine:
         gradient is added up and not a hundred.
         """
         values = for_computing(values, self.precision)
-        by_seed = batch._replace(hints={key: hint.transpose(0, 1) for key, hint in batch.hints.items()})
-        steps = self._steps(values, by_seed, teacher_forced.transpose(0, 1))
-        encoded = self._encode(values, batch.inputs)
+        around = self._around if self._around.fits and not self.recompute else None
+        parameters = values if around is None else around.others(values)
+        call = self._methods if around is None else around.call
+        steps = self._steps(batch, teacher_forced)
+        encoded = call("encode_inputs", parameters, batch.inputs)
         # The first step must look like all others to the compiler: its carry has gradients too.
-        carry = _with_gradients(self._start(values, encoded))
-        for step in steps:
-            # Strides that differ with the number of steps would be compiled for one by one.
-            step = tree_map(Tensor.contiguous, step)
-            if self.recompute:
-                carry = checkpoint(
-                    self._advance, values, encoded, carry, step,
-                    use_reentrant=False, preserve_rng_state=False, determinism_check="none",
-                )  # fmt: skip
-            else:
+        carry = _with_gradients(call("initial_carry", parameters, encoded))
+        if around is not None:
+            carry = around.run(values, parameters, encoded, carry, steps)
+        else:
+            for step in steps:
                 carry = self._advance(values, encoded, carry, step)
-        return self._finish(values, by_seed, carry).total
+        return call("losses", parameters, batch._replace(hints={}), carry).total
+
+    def _steps(self, batch: Batch, teacher_forced: Tensor) -> list[Step]:
+        """The steps of a batch for all seeds, every tensor contiguous: strides that differ with the number of steps
+        would be compiled for one by one."""
+        by_seed = batch._replace(hints={key: hint.transpose(0, 1) for key, hint in batch.hints.items()})
+        schedule = self._methods("schedule", None, by_seed, teacher_forced.transpose(0, 1))
+        forced, is_target, keeps_output = (tensor.transpose(0, 1) for tensor in schedule[:3])
+        return make_steps(batch.hints, Schedule(forced, is_target, keeps_output, schedule.totals))
+
+    def _advance(self, values: Tensor, encoded: EncodedInputs, carry: Carry, step: Step) -> Carry:
+        if not self.recompute:
+            return self._methods("training_step", values, encoded, carry, step)
+        return checkpoint(
+            self._methods, "training_step", values, encoded, carry, step,
+            use_reentrant=False, preserve_rng_state=False, determinism_check="none",
+        )  # fmt: skip
 
     def _train(self, num_hints: int) -> None:
         losses, values = self._forward(num_hints)
@@ -146,6 +150,7 @@ class Engine:
         if most <= 3:
             return False
         sizes = [saved_bytes(lambda num_hints=num_hints: self._forward(num_hints)) for num_hints in (2, 3)]
+        sizes = [size + self._around.kept_bytes(number, self.batch_size) for number, size in enumerate(sizes, 1)]
         return is_too_much_to_keep(sizes[0] + (sizes[1] - sizes[0]) * (most - 2), self.device)
 
     def _capture(self, num_hints: int) -> Callable[[], None]:

@@ -6,6 +6,7 @@ from torch import Tensor
 from relational_transformer.reasoning.network import Network
 from relational_transformer.reasoning.scores import count_all, mean_score
 
+from .compiling import compiled_for
 from .data import Split
 from .over_seeds import Parameters, over_seeds
 from .precision import Precision, for_computing
@@ -38,7 +39,7 @@ class Evaluator:
         self._encode = over_seeds(network, "encode_inputs")
         self._start = over_seeds(network, "initial_carry")
         advance = over_seeds(network, "advance")
-        self._advance = torch.compile(advance, fullgraph=True, dynamic=False) if compiled else advance
+        self._advance = compiled_for(advance, device) if compiled else advance
 
     @torch.no_grad()
     def scores(self, parameters: Parameters) -> Tensor:

@@ -1,6 +1,6 @@
 """The parameters of many seeds of one model, side by side, and their optimiser."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import torch
@@ -46,11 +46,12 @@ class Fleet:
         self.count = torch.zeros((), dtype=torch.float64, device=device)
         self.parameters: Parameters = self.split(self.values)
 
-    def split(self, vector: Tensor) -> Parameters:
-        """Views of a vector like `values`, by name, [S, *shape]."""
-        sizes = [self.num_seeds * shape.numel() for shape in self.shapes.values()]
-        blocks = zip(self.shapes.items(), vector.split(sizes), strict=True)
-        return {name: block.view(self.num_seeds, *shape) for (name, shape), block in blocks}
+    def split(self, vector: Tensor, names: Iterable[str] | None = None) -> Parameters:
+        """Views of a vector like `values`, or of one that holds the blocks of `names` alone, by name, [S, *shape]."""
+        shapes = self.shapes if names is None else {name: self.shapes[name] for name in names}
+        blocks = vector.split([self.num_seeds * shape.numel() for shape in shapes.values()])
+        named = zip(shapes.items(), blocks, strict=True)
+        return {name: block.view(self.num_seeds, *shape) for (name, shape), block in named}
 
     def state(self) -> dict[str, Tensor]:
         """Everything that a training step changes."""

@@ -49,11 +49,12 @@ def over_seeds(module: nn.Module, method: str) -> Callable[..., Any]:
             result_structure.append((described, [isinstance(leaf, Tensor) for leaf in result_leaves]))
             return tuple(leaf for leaf in result_leaves if isinstance(leaf, Tensor))
 
-        if len(next(iter(parameters.values()))) == 1:  # one seed alone: no need for vmap, which takes its time
+        first, *_ = (*parameters.values(), *tensors)
+        if len(first) == 1:  # one seed alone: no need for vmap, which takes its time
             alone = one({name: value[0] for name, value in parameters.items()}, [tensor[0] for tensor in tensors])
             fleet = [result.unsqueeze(0) for result in alone]
         else:
-            fleet = torch.vmap(one)(parameters, tensors)
+            fleet = torch.vmap(one, in_dims=(0 if parameters else None, 0))(parameters, tensors)
         # Contiguous, so that what comes out of one step looks to the compiler like what went into it.
         results = iter([result.contiguous() for result in fleet])
         described, is_tensor = result_structure[-1]

@@ -17,7 +17,7 @@ from .parameters import (
     NAMES,
     NODE_HIDDEN,
     NUM_SUMS,
-    SUMS,
+    gradients_by_name,
     layer_weights,
     pack_matrices,
     pack_vectors,
@@ -167,21 +167,8 @@ def _save(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> N
 
 def _differentiate(ctx: Any, nodes_gradient: Tensor, edges_gradient: Tensor, *_: Any) -> tuple[Tensor, ...]:
     found = layer_backward(nodes_gradient, edges_gradient, *ctx.saved_tensors)
-    nodes, edges, node_qkv, edge_qkv, output, node_in, node_out, ends, sums = found
-    pieces = sums.split([torch.Size(shape).numel() for shape in SUMS.values()], dim=1)
-    named = {name: piece.unflatten(1, shape) for (name, shape), piece in zip(SUMS.items(), pieces, strict=True)}
-    sender, receiver = ends.chunk(2, dim=1)
-    named |= {
-        "attention.node_qkv.weight": node_qkv,
-        "attention.edge_qkv.weight": edge_qkv,
-        "attention.edge_qkv.bias": named["attention.node_qkv.bias"],
-        "node_output.weight": output,
-        "node_feed_forward_in.weight": node_in,
-        "node_feed_forward_out.weight": node_out,
-        "edge_update.message_in.weight": torch.cat([named["own"], named["reverse"], sender, receiver], dim=2),
-    }
-    for name in ("edge_update.message_out.weight", "edge_update.feed_forward_out.weight"):
-        named[name] = named[name].transpose(1, 2)
+    nodes, edges, *weights = found
+    named = gradients_by_name(*weights)
     return nodes, edges, *(named[name] for name in NAMES)
 
 

@@ -144,6 +144,27 @@ def pack_vectors(parameters: Mapping[str, Tensor]) -> Tensor:
     return torch.cat([found[name] for name in BACKWARD_VECTORS], dim=1).float()
 
 
+def gradients_by_name(
+    node_qkv: Tensor, edge_qkv: Tensor, output: Tensor, node_in: Tensor, node_out: Tensor, ends: Tensor, sums: Tensor
+) -> dict[str, Tensor]:
+    """The gradient of every parameter, [S, *shape], from products of matrices, [S, out, in], and the sums [S, sums]."""
+    pieces = sums.split([torch.Size(shape).numel() for shape in SUMS.values()], dim=1)
+    named = {name: piece.unflatten(1, shape) for (name, shape), piece in zip(SUMS.items(), pieces, strict=True)}
+    sender, receiver = ends.chunk(2, dim=1)
+    named |= {
+        "attention.node_qkv.weight": node_qkv,
+        "attention.edge_qkv.weight": edge_qkv,
+        "attention.edge_qkv.bias": named["attention.node_qkv.bias"],
+        "node_output.weight": output,
+        "node_feed_forward_in.weight": node_in,
+        "node_feed_forward_out.weight": node_out,
+        "edge_update.message_in.weight": torch.cat([named["own"], named["reverse"], sender, receiver], dim=2),
+    }
+    for name in ("edge_update.message_out.weight", "edge_update.feed_forward_out.weight"):
+        named[name] = named[name].transpose(1, 2)
+    return {name: named[name] for name in NAMES}
+
+
 Packing = Callable[[Mapping[str, Tensor]], Tensor]
 _orders: dict[tuple[torch.device, Packing], Tensor] = {}
 

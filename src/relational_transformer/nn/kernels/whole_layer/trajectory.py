@@ -1,0 +1,184 @@
+"""The layers of a fleet over all steps of a trajectory: weights laid out once, their gradients made once."""
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .launching import launch
+from .operator import Arguments
+from .parameters import (
+    CHANNELS,
+    HEAD_SIZE,
+    HEADS,
+    NAMES,
+    NODE_HIDDEN,
+    NUM_SUMS,
+    gradients_by_name,
+    layer_weights,
+    pack_matrices,
+    pack_vectors,
+)
+
+FORWARD = ("new_nodes", "new_edges", "attention", "middle_nodes", "messages", "context")
+"""What a layer's forward kernel writes, in the order of its arguments."""
+
+BACKWARD = (
+    *("qkv_gradient", "query_key_gradient", "message_gradient", "output_gradient", "node_out_gradient"),
+    *("node_in_gradient", "node_hidden", "send_receive_gradient"),
+)
+"""Rows that its backward kernel leaves for products, in the order of its arguments."""
+
+
+def kept_shapes(nodes: int) -> dict[str, tuple[int, ...]]:
+    """What a layer keeps of one graph at one step, by name."""
+    node, hidden = (nodes, CHANNELS), (nodes, NODE_HIDDEN)
+    return {
+        **dict.fromkeys((*FORWARD, *BACKWARD), node),
+        **dict.fromkeys(("node_in_gradient", "node_hidden", "send_receive_gradient"), hidden),
+        "new_edges": (nodes, nodes, CHANNELS),
+        "attention": (HEADS, nodes, nodes),
+        "context": (nodes, HEADS, CHANNELS),
+        "qkv_gradient": (nodes, 3 * CHANNELS),
+        "query_key_gradient": (nodes * nodes, 2 * CHANNELS),
+    }
+
+
+def kept_bytes(layers: int, num_steps: int, seeds: int, graphs: int, nodes: int) -> int:
+    """What a trajectory keeps for its backward pass."""
+    numbers = sum(torch.Size(shape).numel() for shape in kept_shapes(nodes).values())
+    return layers * num_steps * seeds * graphs * (2 * numbers + 4 * NUM_SUMS)
+
+
+class Trajectory:
+    """The same layers at every step of a trajectory, differentiable: `trajectory(step, nodes, edges)` for each in turn.
+
+    A layer is one kernel forward and one backward (`operator.py`), and that is all that a step launches here. What the
+    kernels read of the weights is laid out when the trajectory begins. The backward kernels leave, for every step, the
+    rows that the gradients of the weights are products of; the products of all steps are made together, when the
+    backward pass has come back to the beginning.
+
+    Args:
+        layers: for each layer its parameters by their names in a `RelationalTransformerLayer`, bfloat16 [S, *shape].
+        num_steps: how many steps there will be, T.
+        graphs: of a seed at each step, G.
+        nodes: of a graph, N.
+
+    Every step must be called once, and the result differentiated once.
+    """
+
+    def __init__(self, layers: Sequence[Mapping[str, Tensor]], num_steps: int, graphs: int, nodes: int) -> None:
+        first = layers[0][NAMES[0]]
+        self.seeds, self.graphs, self.nodes = len(first), graphs, nodes
+        self.num_steps = num_steps
+        parameters = [parameters[name] for parameters in layers for name in NAMES]
+        self.layers = [_Layer(self, {name: given[name].detach() for name in NAMES}) for given in layers]
+        self._begun = _Begin.apply(self, *parameters)
+
+    def __call__(self, step: int, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
+        """New nodes [S, G, N, D] and edges [S, G, N, N, D] after all layers."""
+        return _Step.apply(self, step, self._begun, nodes, edges)
+
+    def forward(self, step: int, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
+        for layer in self.layers:
+            nodes, edges = layer.forward(step, nodes, edges)
+        return nodes, edges
+
+    def backward(self, step: int, nodes_gradient: Tensor, edges_gradient: Tensor) -> tuple[Tensor, Tensor]:
+        for layer in reversed(self.layers):
+            nodes_gradient, edges_gradient = layer.backward(step, nodes_gradient, edges_gradient)
+        return nodes_gradient, edges_gradient
+
+    def parameter_gradients(self) -> list[Tensor]:
+        return [gradient for layer in self.layers for gradient in layer.parameter_gradients().values()]
+
+
+class _Layer:
+    """One layer: its weights as the kernels read them, and what its steps leave for each other, [T, S, G, ...]."""
+
+    def __init__(self, trajectory: Trajectory, parameters: Mapping[str, Tensor]) -> None:
+        self.grid = (trajectory.graphs, trajectory.seeds)
+        self.count = count = trajectory.nodes
+        self.weights, self.alive = layer_weights(parameters)
+        self.packed, self.vectors = pack_matrices(parameters).contiguous(), pack_vectors(parameters)
+        self.device = self.packed.device
+        self.read: list[tuple[Tensor, Tensor] | None] = [None] * trajectory.num_steps
+        steps = (trajectory.num_steps, trajectory.seeds, trajectory.graphs)
+        self.rows = {name: self.packed.new_empty(*steps, *shape) for name, shape in kept_shapes(count).items()}
+        self.sums = self.packed.new_empty(*steps, NUM_SUMS, dtype=torch.float32)
+
+    def forward(self, step: int, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
+        nodes, edges = nodes.contiguous(), edges.contiguous()
+        self.read[step] = nodes, edges
+        made = [self.rows[name][step] for name in FORWARD]
+        addresses = [ctypes.c_void_p(tensor.data_ptr()) for tensor in (nodes, edges, *made)]
+        launch("layer_forward", self.count, self.grid, [self.weights, *addresses, ctypes.c_void_p(None)], self.device)
+        return made[0], made[1]
+
+    def backward(self, step: int, nodes_gradient: Tensor, edges_gradient: Tensor) -> tuple[Tensor, Tensor]:
+        read = self.read[step]
+        assert read is not None
+        kept = [self.rows[name][step] for name in ("new_nodes", "middle_nodes", "messages", "attention")]
+        given = (nodes_gradient.contiguous(), edges_gradient.contiguous())
+        made = torch.empty_like(given[0]), torch.empty_like(given[1])
+        rows = [self.rows[name][step] for name in BACKWARD]
+        lifted = torch.empty_like(self.rows["context"][step])
+        tensors = (*read, *kept, *given, self.packed, self.vectors, *made, *rows, lifted, self.sums[step])
+        arguments = Arguments(*(tensor.data_ptr() for tensor in tensors))
+        launch("layer_backward", self.count, self.grid, [arguments], self.device)
+        return made
+
+    def parameter_gradients(self) -> dict[str, Tensor]:
+        """Gradients of all parameters, over all steps and graphs, [S, *shape] by name."""
+        nodes, edges = (torch.stack(tensors) for tensors in zip(*(read for read in self.read if read), strict=True))
+        rows = self.rows
+        by_head = rows["message_gradient"].unflatten(-1, (HEADS, HEAD_SIZE))
+        values = torch.einsum("tsgnhc,tsgnhd->tshcd", by_head, rows["context"]).flatten(2, 3).sum(0)
+        query_key = _products(rows["query_key_gradient"], edges.flatten(3, 4))
+        return gradients_by_name(
+            node_qkv=_products(rows["qkv_gradient"], nodes),
+            edge_qkv=torch.cat([query_key, values], dim=1),
+            output=_products(rows["output_gradient"], rows["messages"]),
+            node_in=_products(rows["node_in_gradient"], rows["middle_nodes"]),
+            node_out=_products(rows["node_out_gradient"], rows["node_hidden"]),
+            ends=_products(rows["send_receive_gradient"], rows["new_nodes"]),
+            sums=self.sums.sum((0, 2)).to(self.packed.dtype),
+        )
+
+
+def _products(gradient: Tensor, read: Tensor) -> Tensor:
+    """Σ gradient^T · read over the rows of all steps and graphs: [T, S, G, R, out or in] -> [S, out, in]."""
+    steps, seeds = gradient.shape[:2]
+    left, right = gradient.flatten(2, 3).flatten(0, 1), read.flatten(2, 3).flatten(0, 1)
+    return torch.bmm(left.transpose(1, 2), right).unflatten(0, (steps, seeds)).sum(0)
+
+
+class _Begin(torch.autograd.Function):
+    """Ties the parameters to all steps. It returns a number that steps take and do not look at; its backward pass,
+    which autograd makes after those of all steps, finds the gradients of the parameters in what they have left."""
+
+    @staticmethod
+    def forward(ctx: Any, trajectory: Trajectory, *parameters: Tensor) -> Tensor:
+        ctx.trajectory = trajectory
+        return parameters[0].new_zeros(())
+
+    @staticmethod
+    def backward(ctx: Any, _: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        trajectory, ctx.trajectory = ctx.trajectory, None
+        return None, *trajectory.parameter_gradients()
+
+
+class _Step(torch.autograd.Function):
+    @staticmethod
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, trajectory: Trajectory, step: int, begun: Tensor, nodes: Tensor, edges: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        ctx.trajectory, ctx.step = trajectory, step
+        return trajectory.forward(step, nodes, edges)
+
+    @staticmethod
+    def backward(ctx: Any, nodes_gradient: Tensor, edges_gradient: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        trajectory, ctx.trajectory = ctx.trajectory, None
+        return None, None, None, *trajectory.backward(ctx.step, nodes_gradient, edges_gradient)

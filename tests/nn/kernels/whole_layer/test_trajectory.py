@@ -1,0 +1,72 @@
+"""Layers over a trajectory, in the emulator: the same as layer by layer, step by step."""
+
+import pytest
+import torch
+
+from relational_transformer.nn.kernels.whole_layer import launching, whole_layer
+from relational_transformer.nn.kernels.whole_layer.parameters import NAMES
+from relational_transformer.nn.kernels.whole_layer.trajectory import Trajectory, kept_bytes
+
+from .emulation import COMPILER, emulated
+from .test_whole_layer import make_inputs, make_layer
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="the emulator needs g++ on x86-64")
+
+SEEDS, GRAPHS, NODES, STEPS, LAYERS = 2, 2, 5, 3, 2
+
+
+@pytest.fixture(autouse=True)
+def _emulator():
+    torch.manual_seed(0)
+    launching.set_emulator(emulated())
+    yield
+    launching.set_emulator(None)
+
+
+@pytest.fixture
+def parameters() -> list[dict[str, torch.Tensor]]:
+    """Of each layer, [S, *shape] by name."""
+    layers = [[dict(make_layer(10 * n + s).bfloat16().named_parameters()) for s in range(SEEDS)] for n in range(LAYERS)]
+    return [
+        {name: torch.stack([one[name].detach() for one in seeds]).requires_grad_() for name in NAMES}
+        for seeds in layers
+    ]
+
+
+def step_by_step(parameters, nodes, edges):
+    for _ in range(STEPS):
+        for layer in parameters:
+            seeds = [
+                whole_layer(nodes[seed], edges[seed], {name: value[seed] for name, value in layer.items()})
+                for seed in range(SEEDS)
+            ]
+            nodes, edges = (torch.stack(tensors) for tensors in zip(*seeds, strict=True))
+    return nodes, edges
+
+
+def together(parameters, nodes, edges):
+    trajectory = Trajectory(parameters, STEPS, GRAPHS, NODES)
+    for step in range(STEPS):
+        nodes, edges = trajectory(step, nodes, edges)
+    return nodes, edges
+
+
+def test_it_is_the_layers_one_after_another_at_every_step(parameters):
+    inputs = [tensor.requires_grad_() for tensor in make_inputs(SEEDS, GRAPHS, nodes=NODES)]
+    given = make_inputs(SEEDS, GRAPHS, nodes=NODES)
+    leaves = [*inputs, *(value for layer in parameters for value in layer.values())]
+    found = []
+    for run in (step_by_step, together):
+        outputs = run(parameters, *inputs)
+        found.append([*outputs, *torch.autograd.grad(outputs, leaves, given)])
+    for number, (one, other) in enumerate(zip(*found, strict=True)):
+        if number < 4:  # outputs, and gradients of nodes and edges: the same kernels
+            assert torch.equal(one, other)
+        else:  # the parameters' are added up in another order
+            assert (one - other).float().norm() <= 0.01 * one.float().norm()
+
+
+def test_what_is_kept_is_counted(parameters):
+    trajectory = Trajectory(parameters, STEPS, GRAPHS, NODES)
+    kept = [tensor for layer in trajectory.layers for tensor in (*layer.rows.values(), layer.sums)]
+    assert kept_bytes(LAYERS, STEPS, SEEDS, GRAPHS, NODES) == sum(tensor.nbytes for tensor in kept)

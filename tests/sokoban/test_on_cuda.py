@@ -8,16 +8,16 @@ import torch
 
 from relational_transformer.sokoban import AgentSettings, Recipe, SokobanConfig, load_splits
 from relational_transformer.sokoban.trainer import SokobanTrainer
-from tests.sokoban.small import ROOMS, open_trainer, write_levels
+from tests.sokoban.small import CORRIDOR, ROOMS, open_trainer, write_levels
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
-RECIPE = Recipe(num_games=8, learning_rate=1e-4, steps=8 * 4 * 40, report_interval=8 * 4 * 20)
+RECIPE = Recipe(num_games=8, size_classes=2, learning_rate=1e-4, steps=8 * 4 * 40, report_interval=8 * 4 * 20)
 SETTINGS = AgentSettings(size=64, num_layers=3, num_heads=4, memo_size=64, decision_size=96, edge_size=32)
 
 
 def config(levels: Path, **changes) -> SokobanConfig:
-    folder = str(levels) if levels.exists() else write_levels(levels, ROOMS)
+    folder = str(levels) if levels.exists() else write_levels(levels, 2 * CORRIDOR + ROOMS)
     identity = load_splits(folder, SokobanConfig.test_levels).identity
     made = SokobanConfig("rt", RECIPE, (0, 1), identity, settings=SETTINGS, precision="fp32", compile="off")
     return replace(made, **changes)

@@ -1,5 +1,7 @@
 """Games and levels sorted by size: every level has its place, and nothing is decided otherwise."""
 
+import functools
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
 
@@ -10,6 +12,7 @@ from relational_transformer.sokoban import Agent, Environment, Levels, Recipe, g
 from relational_transformer.sokoban.chance import draw, first_levels
 from relational_transformer.sokoban.engine import Engine
 from relational_transformer.sokoban.size_classes import SizeClass, node_capacity, size_classes
+from relational_transformer.training.adam import update
 from relational_transformer.training.fleet import Fleet, initialise
 from tests.sokoban.small import CORRIDOR, ROOMS, SETTINGS
 
@@ -72,14 +75,17 @@ def test_games_draw_every_level_of_their_class_and_no_other():
     assert shares.min() > 0.2 / len(LEVELS)
 
 
-def make_engine(levels: Levels, model: str, apart: bool) -> tuple[Engine, tuple[SizeClass, ...]]:
+def make_engine(
+    levels: Levels, model: str, *, apart: bool, compiled: bool = False, num_layers: int = 2
+) -> tuple[Engine, tuple[SizeClass, ...]]:
     recipe = Recipe(num_games=6, learning_rate=1e-2)
-    agents = [initialise(lambda: Agent(model, SETTINGS), seed).double() for seed in SEEDS]
+    settings = replace(SETTINGS, num_layers=num_layers)
+    agents = [initialise(lambda: Agent(model, settings), seed).double() for seed in SEEDS]
     classes = size_classes(levels, recipe.num_games, most=2)
     environment = Environment(levels, first_levels(SEEDS, classes).flatten(), classes[-1].capacity)
     fleet = Fleet(agents, torch.device("cpu"))
     engine = Engine(
-        agents[0], fleet, environment, recipe, precision="fp64", compiled=False, classes=classes if apart else None
+        agents[0], fleet, environment, recipe, precision="fp64", compiled=compiled, classes=classes if apart else None
     )
     engine.load(draw(SEEDS, 0, 40, recipe.window, classes))
     return engine, classes
@@ -100,6 +106,29 @@ def test_classes_looked_at_apart_learn_what_one_padded_batch_does(model: str):
     torch.testing.assert_close(apart.losses, together.losses)
     torch.testing.assert_close(apart.fleet.values, together.fleet.values)
     torch.testing.assert_close(apart.memo.vector, together.memo.vector)
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # torch's own, while tracing
+def test_two_layers_of_each_class_are_compiled_however_many_there_are(monkeypatch):
+    """The last one and all others, for all steps of a window and the value after it: compiling takes its time."""
+    traced = []
+
+    def note(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable:
+        traced.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=note))
+    torch.compiler.reset()
+    engine, classes = make_engine(parse_levels(2 * CORRIDOR + ROOMS), "rt", apart=True, compiled=True, num_layers=4)
+    engine.adam.update = update
+    for _ in range(2):
+        engine.update()
+    assert len(traced) == 2 * len(classes) == 4
+    plain, _ = make_engine(parse_levels(2 * CORRIDOR + ROOMS), "rt", apart=False, num_layers=4)
+    for _ in range(2):
+        plain.update()
+    torch.testing.assert_close(engine.losses, plain.losses)
+    torch.testing.assert_close(engine.fleet.values, plain.fleet.values)
 
 
 def test_what_is_cut_off_an_observation_is_absent():

@@ -66,6 +66,9 @@ class FleetAgent:
     def _run(self, parts: list[Tensor], observation: Observation, memo: Memo) -> Decision:
         embedding, *layers, deciding = parts
         nodes, edges, node_mask = self._embed(embedding, observation, memo)
+        if edges is not None and torch.is_grad_enabled():
+            # The first edges must look like all others to the compiler: they have gradients too.
+            edges = edges.requires_grad_()
         for layer, values in zip(self._layers, layers, strict=True):
             nodes, edges = layer(values, nodes, edges, node_mask)
         return self._decide(deciding, nodes)

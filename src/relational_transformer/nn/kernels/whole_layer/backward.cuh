@@ -31,11 +31,11 @@ constexpr float kEpsilon = 1e-5f, kMean = 1.0f / kChannels;
 
 // Packed weights of a seed, in bf16 elements: [out / 8][in / 16][lane][4], `pack_matrices` in parameters.py. In brackets: [out, in].
 constexpr int kOwnReverse = 0;                                           // A over B [32, 192]
-constexpr int kMessageOut = kOwnReverse + 32 * 192;                      // C [192, 16]
+constexpr int kMessageOut = kOwnReverse + 32 * 192;                      // C [192, 16] (load_one_step)
 constexpr int kFeedIn = kMessageOut + 192 * 16;                          // Dm [8, 192]
-constexpr int kFeedOut = kFeedIn + 8 * 192;                              // Em [192, 8], row-major (half a step: narrow_fragment)
+constexpr int kFeedOut = kFeedIn + 8 * 192;                              // Em [192, 8] (load_half_step)
 constexpr int kFeedOutTransposed = kFeedOut + 192 * 8;                   // [8, 192]
-constexpr int kFeedInTransposed = kFeedOutTransposed + 8 * 192;          // [192, 8], row-major
+constexpr int kFeedInTransposed = kFeedOutTransposed + 8 * 192;          // [192, 8] (load_half_step)
 constexpr int kMessageOutTransposed = kFeedInTransposed + 192 * 8;       // [16, 192]
 constexpr int kSendReceive = kMessageOutTransposed + 16 * 192;           // Ws over Wr [32, 192], permuted
 constexpr int kSendReceiveTransposed = kSendReceive + 32 * 192;          // [192, 32]
@@ -183,15 +183,29 @@ __device__ __forceinline__ void weight_fragments(unsigned (&even)[2], unsigned (
     even[0] = pairs.x, even[1] = pairs.y, odd[0] = pairs.z, odd[1] = pairs.w;
 }
 
-// The same of weights with one step.
-__device__ __forceinline__ void weight_fragment(unsigned (&b)[2], const bf16* packed, int column_tile, int lane) {
-    const uint2 pairs = *(const uint2*)(packed + (column_tile * 32 + lane) * 4);
-    b[0] = pairs.x, b[1] = pairs.y;
+// The same, all steps of `tiles` column tiles, loaded here and now.
+template <int tiles>
+__device__ __forceinline__ void load_fragments(uint4 (&pairs)[tiles][kSteps / 2], const bf16* packed, int lane) {
+#pragma unroll
+    for (int k = 0; k < tiles * kSteps / 2; ++k) pairs[k / (kSteps / 2)][k % (kSteps / 2)] = load_now_16(packed + (k * 32 + lane) * 8);
 }
-
-// The same of weights with 8 inputs: half a step, the other half zeros.
-__device__ __forceinline__ void narrow_fragment(unsigned (&b)[2], const bf16* weights, int column_tile, int lane) {
-    b[0] = pair_at(weights + column_tile * 64 + lane * 2), b[1] = 0;
+// Those of weights with one step, [192, 16]: two column tiles together.
+__device__ __forceinline__ void load_one_step(uint4 (&pairs)[kColumnTiles / 2], const bf16* packed, int lane) {
+#pragma unroll
+    for (int k = 0; k < kColumnTiles / 2; ++k) pairs[k] = load_now_16(packed + (k * 32 + lane) * 8);
+}
+// Those of weights with half a step, [192, 8], the other half zeros: four column tiles together.
+__device__ __forceinline__ void load_half_step(uint4 (&words)[kColumnTiles / 4], const bf16* packed, int lane) {
+#pragma unroll
+    for (int k = 0; k < kColumnTiles / 4; ++k) words[k] = load_now_16(packed + (k * 32 + lane) * 8);
+}
+__device__ __forceinline__ void multiply_pairs(float (&d)[4], const unsigned (&a)[4], const uint4& pairs, int which) {
+    const unsigned b[2] = {which % 2 ? pairs.z : pairs.x, which % 2 ? pairs.w : pairs.y};
+    mma_16x8x16(d, a, b);
+}
+__device__ __forceinline__ void multiply_half(float (&d)[4], const unsigned (&a)[4], const uint4& words, int which) {
+    const unsigned b[2] = {word(words, which % 4), 0};
+    mma_16x8x16(d, a, b);
 }
 
 // The A fragment of 16 rows x 16 columns at `tile` in shared memory.
@@ -347,18 +361,13 @@ __device__ __forceinline__ void node_norm_sums(const float* matrix, float* sums)
 }
 
 // sums [16 edges, 16] += the rows of a tile of edges, times 16 rows of packed weights.
-__device__ __forceinline__ void hidden_product(float (&sums)[2][4], const bf16* tile, const bf16* packed, int lane) {
-    unsigned b[2][kSteps][2];
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
-#pragma unroll
-        for (int step = 0; step < kSteps; step += 2) weight_fragments(b[half][step], b[half][step + 1], packed, kSteps, half, step, lane);
+__device__ __forceinline__ void hidden_product(float (&sums)[2][4], const bf16* tile, const uint4 (&pairs)[2][kSteps / 2], int lane) {
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
         unsigned a[4];
         row_fragment(a, tile + step * 16, kRow, lane);
 #pragma unroll
-        for (int half = 0; half < 2; ++half) mma_16x8x16(sums[half], a, b[half][step]);
+        for (int half = 0; half < 2; ++half) multiply_pairs(sums[half], a, pairs[half][step / 2], step);
     }
 }
 
@@ -404,13 +413,15 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
     for (int k = 2 * S::kEdges + thread; k < 2 * S::kRows; k += kThreads) *(uint4*)(hidden + 8 * k) = make_uint4(0, 0, 0, 0);
     node_product<N, 1, kSteps, true>(new_nodes, kChannels, weights + kSendReceive, 4, warp, lane, bias_of(vectors + kSendReceiveBias),
                                      [&](int row, int column, float first, float second) { *(float2*)(small + row * 32 + column) = make_float2(first, second); });
+    uint4 reverse[2][kSteps / 2];
+    load_fragments(reverse, weights + kOwnReverse + 16 * kChannels, lane);
     cp_async_wait<0>();
     __syncthreads();
 
     for (int tile = warp; tile < S::kTiles; tile += kWarps) {  // X[ji] = B e_ij
         float sums[2][4];
         clear(sums);
-        hidden_product(sums, edges + tile * 16 * kRow, weights + kOwnReverse + 16 * kChannels, lane);
+        hidden_product(sums, edges + tile * 16 * kRow, reverse, lane);
 #pragma unroll
         for (int below = 0; below < 2; ++below) {
             const int edge = tile * 16 + r + 8 * below, turned = edge % N * N + edge / N;
@@ -477,6 +488,9 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
         };
 
         if (valid) {
+            uint4 own[2][kSteps / 2], message_out[kColumnTiles / 2], feed_in[1][kSteps / 2], feed_out[kColumnTiles / 4];
+            load_fragments(own, weights + kOwnReverse, lane);
+            load_one_step(message_out, weights + kMessageOut, lane);
             for_pieces(lane, [&](int row, int column) {  // the gradient's tile
                 const int edge = tile * 16 + row;
                 bf16* target = own_stage(0) + row * kRow + column;
@@ -487,7 +501,7 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
             float sums[2][4];
             unsigned hidden1[2][2];
             clear(sums);
-            hidden_product(sums, edges + tile * 16 * kRow, weights + kOwnReverse, lane);
+            hidden_product(sums, edges + tile * 16 * kRow, own, lane);
 #pragma unroll
             for (int below = 0; below < 2; ++below) {
                 const int edge = min(row0 + 8 * below, S::kEdges - 1), receiver = edge / N, sender = edge % N;
@@ -500,7 +514,7 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
                     pair = hidden1[half][below] = pack_bf16(max(first, 0.0f), max(second, 0.0f));
                 }
             }
-            unsigned a[4] = {hidden1[0][0], hidden1[0][1], hidden1[1][0], hidden1[1][1]}, b[2];
+            unsigned a[4] = {hidden1[0][0], hidden1[0][1], hidden1[1][0], hidden1[1][1]};
 #pragma unroll
             for (int t = 0; t < kColumnTiles; ++t) {
                 const bf16* at = edges + row0 * kRow + 8 * t + 2 * q;
@@ -508,20 +522,19 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
                 const unsigned above = pair_at(at), below = pair_at(at + 8 * kRow);
                 x[t][0] = low_half(above) + bias.x, x[t][1] = high_half(above) + bias.y;
                 x[t][2] = low_half(below) + bias.x, x[t][3] = high_half(below) + bias.y;
-                weight_fragment(b, weights + kMessageOut, t, lane);
-                mma_16x8x16(x[t], a, b);
+                multiply_pairs(x[t], a, message_out[t / 2], t);
             }
+            load_fragments(feed_in, weights + kFeedIn, lane);
+            load_half_step(feed_out, weights + kFeedOut, lane);
             normalize(x, rstd1);
             float feed[4] = {0, 0, 0, 0};
-            unsigned pairs[2][2];
 #pragma unroll
             for (int t = 0; t < kColumnTiles; ++t) {
                 normal1[t][0] = pack_bf16(x[t][0], x[t][1]), normal1[t][1] = pack_bf16(x[t][2], x[t][3]);
                 const float2 above = y1(t, 0), below = y1(t, 1), bias = floats_at(vector + kFeedOutBias + 8 * t + 2 * q);
                 a[t % 2 * 2] = pack_bf16(above.x, above.y), a[t % 2 * 2 + 1] = pack_bf16(below.x, below.y);
                 x[t][0] = above.x + bias.x, x[t][1] = above.y + bias.y, x[t][2] = below.x + bias.x, x[t][3] = below.y + bias.y;
-                if (t % 4 == 1) weight_fragments(pairs[0], pairs[1], weights + kFeedIn, kSteps, 0, t / 2, lane);
-                if (t % 2) mma_16x8x16(feed, a, pairs[t / 2 % 2]);
+                if (t % 2) multiply_pairs(feed, a, feed_in[0][t / 4], t / 2);
             }
             keep_packed(normal1);
             const float2 feed_bias = floats_at(vectors + kFeedInBias + 2 * q);
@@ -529,10 +542,7 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
             hidden2[1] = pack_bf16(max(feed[2] + feed_bias.x, 0.0f), max(feed[3] + feed_bias.y, 0.0f));
             a[0] = hidden2[0], a[1] = hidden2[1], a[2] = a[3] = 0;
 #pragma unroll
-            for (int t = 0; t < kColumnTiles; ++t) {
-                narrow_fragment(b, weights + kFeedOut, t, lane);
-                mma_16x8x16(x[t], a, b);
-            }
+            for (int t = 0; t < kColumnTiles; ++t) multiply_half(x[t], a, feed_out[t / 4], t);
             normalize(x, rstd2);
             cp_async_wait<0>();
             __syncwarp();
@@ -567,19 +577,20 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
                 }
             }
         }
+        uint4 feed_out_transposed[1][kSteps / 2];
+        load_fragments(feed_out_transposed, weights + kFeedOutTransposed, lane);
         reduce(1, -1, -1, false);  // de' * normal2
 
         unsigned hidden2_gradient[2];
         if (valid) {
             bf16* to = own_stage(buffer) + r * kRow + 2 * q;
             float feed[4] = {0, 0, 0, 0};
-            unsigned a[4], pairs[2][2];
+            unsigned a[4];
 #pragma unroll
             for (int t = 0; t < kColumnTiles; ++t) {
                 a[t % 2 * 2] = pack_bf16(x[t][0], x[t][1]), a[t % 2 * 2 + 1] = pack_bf16(x[t][2], x[t][3]);
                 pair_at(to + 8 * t) = a[t % 2 * 2], pair_at(to + 8 * kRow + 8 * t) = a[t % 2 * 2 + 1];
-                if (t % 4 == 1) weight_fragments(pairs[0], pairs[1], weights + kFeedOutTransposed, kSteps, 0, t / 2, lane);
-                if (t % 2) mma_16x8x16(feed, a, pairs[t / 2 % 2]);
+                if (t % 2) multiply_pairs(feed, a, feed_out_transposed[0][t / 4], t / 2);
             }
             pair_at(to + kChannels) = hidden2[0], pair_at(to + 8 * kRow + kChannels) = hidden2[1];
 #pragma unroll
@@ -589,6 +600,8 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
                 hidden2_gradient[below] = pack_bf16(first, second);
             }
         }
+        uint4 feed_in_transposed[kColumnTiles / 4];
+        load_half_step(feed_in_transposed, weights + kFeedInTransposed, lane);
         reduce(2, kSumFeedOut, -1, false);  // dx2, with h2
 
         if (valid) {  // x: dx2 -> dy1
@@ -597,9 +610,7 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
 #pragma unroll
             for (int t = 0; t < kColumnTiles; ++t) {
                 pair_at(to + 8 * t) = normal1[t][0], pair_at(to + 8 * kRow + 8 * t) = normal1[t][1];
-                unsigned b[2];
-                narrow_fragment(b, weights + kFeedInTransposed, t, lane);
-                mma_16x8x16(x[t], a, b);
+                multiply_half(x[t], a, feed_in_transposed[t / 4], t);
             }
             pair_at(to + kChannels) = hidden2_gradient[0], pair_at(to + 8 * kRow + kChannels) = hidden2_gradient[1];
         }
@@ -631,21 +642,21 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
                     x[t][k] = rstd1[k / 2] * x[t][k] + (normal * sum_dx[k / 2] + sum_d[k / 2]);
                 }
         }
+        uint4 message_out_transposed[2][kSteps / 2];
+        load_fragments(message_out_transposed, weights + kMessageOutTransposed, lane);
         reduce(3, -1, -1, false);  // dy1 * normal1
 
         float hidden1_gradient[2][4];
         clear(hidden1_gradient);
         if (valid) {
             bf16* to = own_stage(buffer) + r * kRow + 2 * q;
-            unsigned a[4], pairs[2][2][2];
+            unsigned a[4];
 #pragma unroll
             for (int t = 0; t < kColumnTiles; ++t) {
                 a[t % 2 * 2] = pack_bf16(x[t][0], x[t][1]), a[t % 2 * 2 + 1] = pack_bf16(x[t][2], x[t][3]);
                 pair_at(to + 8 * t) = a[t % 2 * 2], pair_at(to + 8 * kRow + 8 * t) = a[t % 2 * 2 + 1];
-                for (int half = 0; half < 2; ++half) {
-                    if (t % 4 == 1) weight_fragments(pairs[half][0], pairs[half][1], weights + kMessageOutTransposed, kSteps, half, t / 2, lane);
-                    if (t % 2) mma_16x8x16(hidden1_gradient[half], a, pairs[half][t / 2 % 2]);
-                }
+                if (t % 2)
+                    for (int half = 0; half < 2; ++half) multiply_pairs(hidden1_gradient[half], a, message_out_transposed[half][t / 4], t / 2);
             }
             __syncwarp();
             for_pieces(lane, [&](int row, int column) {
@@ -1272,10 +1283,14 @@ __device__ __forceinline__ void run(const Arguments& all) {
                                                  residual_of(all.output_gradient + g * node_size), [&](int row, int column, float first, float second) {
         pair_at(all.nodes_gradient + g * node_size + row * D + column) = pack_bf16(first, second);
     });
-    for (int column = thread; column < 3 * D; column += kThreads) {
-        float sum = 0;
-        for (int row = 0; row < N; ++row) sum += as_float(qkv_gradient[row * 3 * D + column]);
-        all.partial[(long long)g * kPartial + kSumQkvBias + column] = sum;
+    if (thread < 3 * D / 4) {  // four columns a thread
+        float4 sum = make_float4(0, 0, 0, 0);
+#pragma unroll
+        for (int row = 0; row < N; ++row) {
+            const uint2 pairs = *(const uint2*)(qkv_gradient + row * 3 * D + 4 * thread);
+            sum.x += low_half(pairs.x), sum.y += high_half(pairs.x), sum.z += low_half(pairs.y), sum.w += high_half(pairs.y);
+        }
+        *(float4*)(all.partial + (long long)g * kPartial + kSumQkvBias + 4 * thread) = sum;
     }
     cp_async_wait<0>();
     __syncthreads();

@@ -255,11 +255,11 @@ def _packed(matrices: Mapping[str, Tensor]) -> Tensor:
     return torch.cat(
         [
             _fragments(torch.cat([own, reverse])),
-            _fragments(message_out),
+            _fragments(message_out).view(-1, 2, 32, 4).transpose(1, 2).reshape(-1),
             _fragments(feed_in),
-            feed_out.reshape(-1),
+            feed_out.reshape(-1, 4, 32, 2).transpose(1, 2).reshape(-1),
             _fragments(feed_out.T),
-            feed_in.T.reshape(-1),
+            feed_in.T.reshape(-1, 4, 32, 2).transpose(1, 2).reshape(-1),
             _fragments(message_out.T),
             _fragments(ends, permuted=True),
             _fragments(ends.T),
@@ -279,7 +279,7 @@ def _packed(matrices: Mapping[str, Tensor]) -> Tensor:
 
 
 def _fragments(matrix: Tensor, permuted: bool = False) -> Tensor:
-    """[out, in] -> [out / 8][in / 32][lane = 4 r + q][2][4]: row r, and of two steps' 16 columns each the lane's two pairs.
+    """[out, in] -> [out / 8][in / 32][lane = 4 r + q][2][4]: row r, and of two steps of 16 columns the lane's pairs.
 
     Natural: columns 16 s + 8 half + 2 q + p. Permuted: 32 b + 8 q + 4 (s % 2) + 2 half + p, for s = 2 b and 2 b + 1.
     """

@@ -135,6 +135,7 @@ def test_large_graphs_need_less_memory_than_the_plain_path():
 def _move_off_kinks(layer: RelationalTransformerLayer) -> None:
     """Hidden units that are always on or always off, in turns: where one may be either, its rounding decides whole
     gradients (a bias of 16 hidden units is off by 10 in a norm of 250 then, in any bfloat16 path, and by 0.2 here)."""
+    assert layer.edge_update is not None
     hidden = (layer.node_feed_forward_in, layer.edge_update.message_in, layer.edge_update.feed_forward_in)
     with torch.no_grad():
         for linear in hidden:  # what is added to the bias is about 0.6 large

@@ -6,9 +6,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_map_only
 from torch.utils.checkpoint import checkpoint
 
+from relational_transformer.clrs.spec import Type
 from relational_transformer.reasoning.features import Batch
 from relational_transformer.reasoning.network import Carry, EncodedInputs, Network
 from relational_transformer.reasoning.steps import Schedule, Step, make_steps
@@ -102,8 +103,7 @@ class Engine:
         call = self._methods if around is None else around.call
         steps = self._steps(batch, teacher_forced)
         encoded = call("encode_inputs", parameters, batch.inputs)
-        # The first step must look like all others to the compiler: its carry has gradients too.
-        carry = _with_gradients(call("initial_carry", parameters, encoded))
+        carry = self._like_later_ones(call("initial_carry", parameters, encoded))
         if around is not None:
             carry = around.run(values, parameters, encoded, carry, steps)
         else:
@@ -118,6 +118,13 @@ class Engine:
         schedule = self._methods("schedule", None, by_seed, teacher_forced.transpose(0, 1))
         forced, is_target, keeps_output = (tensor.transpose(0, 1) for tensor in schedule[:3])
         return make_steps(batch.hints, Schedule(forced, is_target, keeps_output, schedule.totals))
+
+    def _like_later_ones(self, carry: Carry) -> Carry:
+        """The first carry with gradients where later ones have them, so that to the compiler all steps are alike."""
+        marked = tree_map_only(Tensor, lambda leaf: leaf.contiguous().requires_grad_(), carry._replace(hints={}))
+        learnt = {group.key for group in self.network.hints if group.type == Type.SCALAR}
+        hints = {key: hint.contiguous().requires_grad_(key in learnt) for key, hint in carry.hints.items()}
+        return marked._replace(hints=hints)
 
     def _advance(self, values: Tensor, encoded: EncodedInputs, carry: Carry, step: Step) -> Carry:
         if not self.recompute:
@@ -164,11 +171,3 @@ class Engine:
 
     def _state(self) -> dict[str, Tensor]:
         return {**self.fleet.state(), "position": self.position, "losses": self.losses, "finite": self.finite}
-
-
-def _with_gradients(tree: Any) -> Any:
-    def mark(leaf: Any) -> Any:
-        is_real = isinstance(leaf, Tensor) and leaf.is_floating_point()
-        return leaf.contiguous().requires_grad_() if is_real and not leaf.requires_grad else leaf
-
-    return tree_map(mark, tree)

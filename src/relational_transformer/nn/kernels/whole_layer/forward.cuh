@@ -416,63 +416,70 @@ __device__ __forceinline__ unsigned node_word(const bf16* row, int node) {
     return kNodes % 2 && node == kNodes - 1 ? pair & 0xFFFFu : pair;
 }
 
-// The messages of one head to the nodes of the tiles of 8 from `first` to `last` - 1.
-constexpr int kReceiverTiles = (kNodes + 7) / 8;
-__device__ __forceinline__ void gather_head(const LeftFragments& weight, int head, int first, int last, const bf16* context, bf16* messages) {
+// The messages of one head to `tiles` times 8 nodes from first_node on, as far as there are any.
+template <int tiles>
+__device__ __forceinline__ void gather_head(const LeftFragments& weight, int head, int first_node, const bf16* context, bf16* messages) {
     const int r = fragment_row(), q = quad_position();
     const bf16* value = shared_at<bf16>(ForwardShared::value) + (head * kHeadSize + r) * kNodeStride;
-    uint4 rows[kReceiverTiles][kColumnBlocks];
+    uint4 rows[tiles][kColumnBlocks];
 #pragma unroll
-    for (int t = 0; t < kReceiverTiles; ++t)
-        if (t >= first && t < last) {
-            const bf16* row = context + (min(8 * t + r, kNodes - 1) * kHeads + head) * kChannels + 8 * q;
+    for (int t = 0; t < tiles; ++t) {
+        const bf16* row = context + (min(first_node + 8 * t + r, kNodes - 1) * kHeads + head) * kChannels + 8 * q;
 #pragma unroll
-            for (int b = 0; b < kColumnBlocks; ++b) rows[t][b] = *(const uint4*)(row + 32 * b);
+        for (int b = 0; b < kColumnBlocks; ++b) rows[t][b] = *(const uint4*)(row + 32 * b);
+    }
+    float d[tiles][2][4] = {};  // two chains each
+#pragma unroll
+    for (int m = 0; m < kNodeTiles; ++m) {
+        const int j = 16 * m + 2 * q;
+        const uint4 values = make_uint4(node_word(value, j), node_word(value + 8 * kNodeStride, j),
+                                        node_word(value, j + 8), node_word(value + 8 * kNodeStride, j + 8));
+#pragma unroll
+        for (int t = 0; t < tiles; ++t) {
+            const bf16* weights = weights_of(head, min(first_node + 8 * t + r, kNodes - 1)) + j;
+            multiply_left(d[t][0], values, *(const unsigned*)weights, *(const unsigned*)(weights + 8));
+        }
+    }
+#pragma unroll
+    for (int b = 0; b < kColumnBlocks; ++b)
+#pragma unroll
+        for (int t = 0; t < tiles; ++t) {
+            multiply_left(d[t][1], weight.step[b][0], rows[t][b].x, rows[t][b].y);
+            multiply_left(d[t][0], weight.step[b][1], rows[t][b].z, rows[t][b].w);
         }
 #pragma unroll
-    for (int t = 0; t < kReceiverTiles; ++t)
-        if (t >= first && t < last) {
-            float d[2][4] = {};  // two chains
-            const bf16* weights = weights_of(head, min(8 * t + r, kNodes - 1));
+    for (int t = 0; t < tiles; ++t)
 #pragma unroll
-            for (int m = 0; m < kNodeTiles; ++m) {
-                const int j = 16 * m + 2 * q;
-                const uint4 values = make_uint4(node_word(value, j), node_word(value + 8 * kNodeStride, j),
-                                                node_word(value, j + 8), node_word(value + 8 * kNodeStride, j + 8));
-                multiply_left(d[0], values, *(const unsigned*)(weights + j), *(const unsigned*)(weights + j + 8));
-            }
-#pragma unroll
-            for (int b = 0; b < kColumnBlocks; ++b) {
-                multiply_left(d[0], weight.step[b][0], rows[t][b].x, rows[t][b].y);
-                multiply_left(d[1], weight.step[b][1], rows[t][b].z, rows[t][b].w);
-            }
-            const int node = 8 * t + r;
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const unsigned by_channel = pack_bf16(d[0][2 * half] + d[1][2 * half], d[0][2 * half + 1] + d[1][2 * half + 1]);
-                const unsigned pair = movmatrix_transpose(by_channel);
-                const int column = head * kHeadSize + 8 * half + 2 * q;
-                if (node < kNodes) {
-                    *(unsigned*)(shared_at<bf16>(ForwardShared::query) + row_offset(node, column)) = pair;
-                    *(unsigned*)(messages + node * kChannels + column) = pair;
-                }
+        for (int half = 0; half < 2; ++half) {
+            const unsigned pair = movmatrix_transpose(pack_bf16(d[t][0][2 * half] + d[t][1][2 * half],
+                                                                d[t][0][2 * half + 1] + d[t][1][2 * half + 1]));
+            const int node = first_node + 8 * t + r, column = head * kHeadSize + 8 * half + 2 * q;
+            if (node < kNodes) {
+                *(unsigned*)(shared_at<bf16>(ForwardShared::query) + row_offset(node, column)) = pair;
+                *(unsigned*)(messages + node * kChannels + column) = pair;
             }
         }
 }
-// Begins with a barrier (the context must be there). A warp takes a head, and some nodes of another.
-__device__ __forceinline__ void gather_messages(const bf16* matrices, const bf16* context, bf16* messages) {
-    constexpr int middle = (kReceiverTiles + 1) / 2;
+constexpr int kWarpTiles = kColumnTiles / kWarps;  // a warp's share of the nodes' channels: 3 tiles of 8, for every node
+
+// Begins with a barrier (the context must be there). A warp takes a head, and some nodes of another. Meanwhile the weights
+// of the next product come.
+__device__ __forceinline__ void gather_messages(const bf16* matrices, const bf16* context, bf16* messages,
+                                                TileFragments (&output_weight)[kWarpTiles]) {
+    constexpr int tiles = (kNodes + 7) / 8, middle = (tiles + 1) / 2;
     const int warp = warp_index(), other = kWarps + warp / 2;
     LeftFragments own_weight, other_weight;
     load_left(own_weight, matrices + PackedMatrices::edge_value + warp * PackedMatrices::left);
     load_left(other_weight, matrices + PackedMatrices::edge_value + other * PackedMatrices::left);
     __syncthreads();
-    gather_head(own_weight, warp, 0, kReceiverTiles, context, messages);
-    gather_head(other_weight, other, warp % 2 ? middle : 0, warp % 2 ? kReceiverTiles : middle, context, messages);
+    gather_head<tiles>(own_weight, warp, 0, context, messages);
+#pragma unroll
+    for (int t = 0; t < kWarpTiles; ++t)
+        load_tile(output_weight[t], matrices + PackedMatrices::node_output + (warp * kWarpTiles + t) * PackedMatrices::tile);
+    gather_head<middle>(other_weight, other, warp % 2 * middle * 8, context, messages);
 }
 
 // ---- Nodes ----
-constexpr int kWarpTiles = kColumnTiles / kWarps;  // a warp's share of the channels: 3 tiles of 8, for every node
 using NodeValues = float[kNodeTiles][kWarpTiles][4];  // accumulators: [..][..][0, 1] of the upper row, [2, 3] of the lower
 
 // The lane's two channels of the warp's tile t of a vector of the weights.
@@ -547,45 +554,43 @@ __device__ __forceinline__ void store_nodes(const NodeValues& x, bf16* shared, b
         }
 }
 
+// What the edges' hidden layer needs, loaded early.
+struct HiddenWeights { LeftFragments own, reverse; TileFragments ends; };
+
 // Begins with a barrier (the messages must be there).
-__device__ __forceinline__ void update_nodes(const bf16* matrices, const bf16* nodes, bf16* middle_nodes, bf16* new_nodes) {
+__device__ __forceinline__ void update_nodes(const bf16* matrices, const bf16* nodes, const TileFragments (&output_weight)[kWarpTiles],
+                                             bf16* middle_nodes, bf16* new_nodes, HiddenWeights& hidden_weights) {
     bf16* middle = shared_at<bf16>(ForwardShared::key);
     bf16* hidden = shared_at<bf16>(ForwardShared::hidden);
     constexpr int hidden_stride = kNodeHidden + 8;
     const int r = fragment_row(), q = quad_position(), lane = lane_index(), warp = warp_index(), first_tile = warp * kWarpTiles;
     NodeValues x;
-    {
-        TileFragments fragments[kWarpTiles];
+    const bf16* residual = nodes + 8 * first_tile + 2 * q;
 #pragma unroll
-        for (int t = 0; t < kWarpTiles; ++t)
-            load_tile(fragments[t], matrices + PackedMatrices::node_output + (first_tile + t) * PackedMatrices::tile);
-        const bf16* residual = nodes + 8 * first_tile + 2 * q;
+    for (int m = 0; m < kNodeTiles; ++m)
 #pragma unroll
-        for (int m = 0; m < kNodeTiles; ++m)
+        for (int half = 0; half < 2; ++half) {
+            const int row = min(16 * m + 8 * half + r, kNodes - 1);
 #pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const int row = min(16 * m + 8 * half + r, kNodes - 1);
-#pragma unroll
-                for (int t = 0; t < kWarpTiles; ++t) {
-                    const unsigned pair = load_constant_4(residual + row * kChannels + 8 * t);
-                    const float2 bias = of_tile(PackedVectors::node_output_bias, t);
-                    x[m][t][2 * half] = bias.x + low_float(pair), x[m][t][2 * half + 1] = bias.y + high_float(pair);
-                }
+            for (int t = 0; t < kWarpTiles; ++t) {
+                const unsigned pair = load_constant_4(residual + row * kChannels + 8 * t);
+                const float2 bias = of_tile(PackedVectors::node_output_bias, t);
+                x[m][t][2 * half] = bias.x + low_float(pair), x[m][t][2 * half + 1] = bias.y + high_float(pair);
             }
-        __syncthreads();
-#pragma unroll
-        for (int m = 0; m < kNodeTiles; ++m) {
-            RowFragments rows;
-            load_rows(rows, shared_at<bf16>(ForwardShared::query), 16 * m);
-#pragma unroll
-            for (int s = 0; s < 2 * kColumnBlocks; ++s)
-#pragma unroll
-                for (int t = 0; t < kWarpTiles; ++t) {
-                    const uint4& weight = fragments[t].block[s / 2];
-                    const unsigned words[2] = {s % 2 ? weight.z : weight.x, s % 2 ? weight.w : weight.y};
-                    mma_16x8x16(x[m][t], rows.step[s], words);
-                }
         }
+    __syncthreads();
+#pragma unroll
+    for (int m = 0; m < kNodeTiles; ++m) {
+        RowFragments rows;
+        load_rows(rows, shared_at<bf16>(ForwardShared::query), 16 * m);
+#pragma unroll
+        for (int s = 0; s < 2 * kColumnBlocks; ++s)
+#pragma unroll
+            for (int t = 0; t < kWarpTiles; ++t) {
+                const uint4& weight = output_weight[t].block[s / 2];
+                const unsigned words[2] = {s % 2 ? weight.z : weight.x, s % 2 ? weight.w : weight.y};
+                mma_16x8x16(x[m][t], rows.step[s], words);
+            }
     }
     // The feed-forward's hidden layer is 4 tiles of 8 for each tile of nodes, one a warp. What it needs is loaded early.
     const int node_tile = warp / 4, hidden_tile = warp % 4;
@@ -629,6 +634,9 @@ __device__ __forceinline__ void update_nodes(const bf16* matrices, const bf16* n
             mma_16x8x16(x[m][t], second, high);
         }
     }
+    load_left(hidden_weights.own, matrices + PackedMatrices::edge_message_in);
+    load_left(hidden_weights.reverse, matrices + PackedMatrices::edge_message_in + PackedMatrices::left);
+    load_tile(hidden_weights.ends, matrices + PackedMatrices::ends + warp % 4 * PackedMatrices::tile);
     normalize_nodes(x, PackedVectors::node_feed_forward_norm_weight, PackedVectors::node_feed_forward_norm_bias);
     store_nodes(x, shared_at<bf16>(ForwardShared::value), new_nodes);
 }
@@ -636,10 +644,8 @@ __device__ __forceinline__ void update_nodes(const bf16* matrices, const bf16* n
 // ---- Edges ----
 // senders_j and receivers_i: 2 tiles of 8 channels each, for each tile of nodes, one a warp.
 // Begins with a barrier (the new nodes must be there).
-__device__ __forceinline__ void project_ends(const bf16* matrices) {
+__device__ __forceinline__ void project_ends(const TileFragments& weight) {
     const int node_tile = warp_index() / 4, part = warp_index() % 4 / 2, column = warp_index() % 2 * 8 + 2 * quad_position();
-    TileFragments fragments;
-    load_tile(fragments, matrices + PackedMatrices::ends + warp_index() % 4 * PackedMatrices::tile);
     __syncthreads();
     if (node_tile >= kNodeTiles) return;
     RowFragments rows;
@@ -650,7 +656,7 @@ __device__ __forceinline__ void project_ends(const bf16* matrices) {
         d[0][0] = d[0][2] = bias.x, d[0][1] = d[0][3] = bias.y;
     }
 #pragma unroll
-    for (int b = 0; b < kColumnBlocks; ++b) multiply_block(d[b % 2], rows, b, fragments.block[b]);
+    for (int b = 0; b < kColumnBlocks; ++b) multiply_block(d[b % 2], rows, b, weight.block[b]);
     const int stride = part == 0 ? kNodeStride : kReceiverStride;
     float* output = shared_at<float>(part == 0 ? ForwardShared::senders : ForwardShared::receivers) + column * stride;
     const int upper = 16 * node_tile + fragment_row(), lower = upper + 8;
@@ -726,16 +732,13 @@ __device__ __forceinline__ uint4 pack_row(const float (&block)[4][4], int half) 
 
 // The hidden layer of all the warp's tiles, with its weights in registers as the left operand; the result, transposed, is
 // the left operand of the next product: 4 words a lane and tile, kept in shared memory (each lane reads what it wrote).
-// Begins with project_ends, between two barriers, while the weights are on their way.
-__device__ __forceinline__ void edges_hidden(const bf16* matrices, uint4* hidden) {
+// Begins with project_ends, between two barriers.
+__device__ __forceinline__ void edges_hidden(const HiddenWeights& weights, uint4* hidden) {
     const bf16* edges = shared_at<bf16>(ForwardShared::edges);
     const int r = fragment_row(), q = quad_position();
     const float* senders = shared_at<float>(ForwardShared::senders) + r * kNodeStride;
     const float* receivers = shared_at<float>(ForwardShared::receivers) + r * kReceiverStride;
-    LeftFragments own, reverse;
-    load_left(own, matrices + PackedMatrices::edge_message_in);
-    load_left(reverse, matrices + PackedMatrices::edge_message_in + PackedMatrices::left);
-    project_ends(matrices);
+    project_ends(weights.ends);
     __syncthreads();
 #pragma unroll 1
     for (int tile = warp_index(); tile < kEdgeTiles; tile += kWarps) {
@@ -771,8 +774,8 @@ __device__ __forceinline__ void edges_hidden(const bf16* matrices, uint4* hidden
             for (int s = 0; s < 2; ++s)
 #pragma unroll
                 for (int t = 0; t < 2; ++t) {
-                    multiply_left(d[t], own.step[b][s], s ? edge[t].z : edge[t].x, s ? edge[t].w : edge[t].y);
-                    multiply_left(back[t], reverse.step[b][s], s ? back_edge[t].z : back_edge[t].x, s ? back_edge[t].w : back_edge[t].y);
+                    multiply_left(d[t], weights.own.step[b][s], s ? edge[t].z : edge[t].x, s ? edge[t].w : edge[t].y);
+                    multiply_left(back[t], weights.reverse.step[b][s], s ? back_edge[t].z : back_edge[t].x, s ? back_edge[t].w : back_edge[t].y);
                 }
         }
         unsigned words[4];  // word t + 2 half: edges 8 t + r, channels 8 half + 2 q and the next
@@ -786,12 +789,12 @@ __device__ __forceinline__ void edges_hidden(const bf16* matrices, uint4* hidden
     }
 }
 
-__device__ __forceinline__ void update_edges(const bf16* matrices, bf16* new_edges) {
+__device__ __forceinline__ void update_edges(const bf16* matrices, const HiddenWeights& hidden_weights, bf16* new_edges) {
     const int r = fragment_row(), q = quad_position(), lane = lane_index();
     uint4* hidden = shared_at<uint4>(ForwardShared::scores) + lane;  // [tiles, 32]
-    edges_hidden(matrices, hidden);
     TileFragments in_weight;  // k permuted as the accumulators lie
     load_tile(in_weight, matrices + PackedMatrices::edge_feed_forward_in);
+    edges_hidden(hidden_weights, hidden);
     const float2 in_bias = *(const float2*)(shared_vector(PackedVectors::edge_feed_forward_in_bias) + 2 * q);
     const unsigned one_pair = q == 0 ? 0x3F803F80u : 0;  // the second hidden layer fills half of k: 1 at k = 8 and 9, times its bias
 #pragma unroll 1
@@ -867,7 +870,9 @@ layer_forward(LayerWeights weights,
     normalize_scores(attention);
     __syncthreads();
     average_edges(context);
-    gather_messages(weights.matrices, context, messages);
-    update_nodes(weights.matrices, nodes, middle_nodes, new_nodes);
-    update_edges(weights.matrices, new_edges);
+    TileFragments output_weight[kWarpTiles];
+    gather_messages(weights.matrices, context, messages, output_weight);
+    HiddenWeights hidden_weights;
+    update_nodes(weights.matrices, nodes, output_weight, middle_nodes, new_nodes, hidden_weights);
+    update_edges(weights.matrices, hidden_weights, new_edges);
 }

@@ -20,7 +20,7 @@ from relational_transformer.training import RunFolder
 from tests.sokoban.small import LONG_CORRIDOR, ROOMS, write_levels
 
 SMALL = ["--size", "16", "--num-layers", "1", "--num-games", "4", "--steps", "480", "--report-interval", "240"]
-QUICK = [*SMALL, "--compile", "off", "--device", "cpu"]
+QUICK = [*SMALL, "--size-classes", "3", "--compile", "off", "--device", "cpu"]
 NUM_LEVELS = 5
 
 
@@ -51,6 +51,7 @@ def test_training_leaves_a_whole_run_folder(trained):
     assert trained[1] not in folder.config.read_text() + folder.result.read_text()
     assert result["config"]["task"] == "sokoban"
     assert result["config"]["recipe"]["learning_rate"] == 1.28e-4
+    assert result["config"]["recipe"]["size_classes"] == 3
     assert len(folder.read_metrics()) == 2
     assert folder.curves.stat().st_size > 1_000
 

@@ -46,6 +46,8 @@ class TrainSokobanArguments:
     """Games that each seed plays at once."""
     window: int | None = None
     """Steps of every game between two updates."""
+    size_classes: int | None = None
+    """Classes of games by the size of their levels, at most; each is padded to its own largest level."""
     learning_rate: float | None = None
     report_interval: int | None = None
     """Steps over which the share of solved levels is taken; the parameters after the best interval are tested."""
@@ -97,6 +99,6 @@ def run(arguments: TrainSokobanArguments) -> None:
 
 
 def _recipe(arguments: TrainSokobanArguments) -> Recipe:
-    names = ("steps", "num_games", "window", "learning_rate", "report_interval")
+    names = ("steps", "num_games", "window", "size_classes", "learning_rate", "report_interval")
     given = {name: getattr(arguments, name) for name in names}
     return replace(RECIPES[arguments.recipe], **{name: value for name, value in given.items() if value is not None})

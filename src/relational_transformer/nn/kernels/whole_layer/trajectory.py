@@ -114,7 +114,7 @@ class _Layer:
         self.read[step] = nodes, edges
         made = [self.rows[name][step] for name in FORWARD]
         addresses = [ctypes.c_void_p(tensor.data_ptr()) for tensor in (nodes, edges, *made)]
-        launch("layer_forward", self.count, self.grid, [self.weights, *addresses, ctypes.c_void_p(None)], self.device)
+        launch("layer_forward", self.count, self.grid, [self.weights, *addresses], self.device)
         return made[0], made[1]
 
     def backward(self, step: int, nodes_gradient: Tensor, edges_gradient: Tensor) -> tuple[Tensor, Tensor]:

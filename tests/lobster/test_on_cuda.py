@@ -7,6 +7,9 @@ import pytest
 import torch
 
 from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol, LobsterTrainer, RelationalSettings
+from relational_transformer.lobster.batches import draw, group_by_size
+from relational_transformer.lobster.stack import FleetStack
+from relational_transformer.training.precision import Precision, for_computing, set_matrix_products
 from relational_transformer.training.run_folder import RunFolder
 
 pytestmark = [
@@ -51,6 +54,40 @@ def test_graphs_and_streams_compute_what_the_cpu_does(tmp_path, compile: str):
     reference = run(config(), tmp_path / "cpu", device="cpu", stop_after=5)  # up to the first validation
     assert reference.rows == 1
     torch.testing.assert_close(ours.losses[0].cpu(), reference.losses[0], rtol=0.02, atol=0.0)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "tf32"])
+def test_captured_gradients_are_as_near_to_float32_as_plain_ones(tmp_path, precision: Precision):
+    """The paper's sizes and depth; at every number of nodes the error is at most twice that of the plain model."""
+    folder, whole = RunFolder(tmp_path / "run"), replace(PROTOCOL, train_examples=2_000)
+    with folder.opened({}):
+        trainer = LobsterTrainer(
+            config(settings=SETTINGS["rt"], protocol=whole, precision=precision, compile="on", seeds=(0, 1)),
+            folder,
+            torch.device("cuda"),
+        )
+    engine, plain = trainer.engine, FleetStack(trainer.model, compiled=False)
+    plain.recompute = True
+    index = draw((0, 1), 0, 32, engine.batch_size, len(engine.split))
+    drawn = group_by_size(index, engine.split.host_num_nodes, engine.buckets)
+    engine.load(drawn)
+    engine.stack.recompute = engine.recompute = False
+    groups = {size: number for number, size in enumerate(size for sizes in drawn.num_nodes for size in sizes)}
+    for size, number in groups.items():
+        engine.position.fill_(number)
+        engine.gradient.zero_()
+        engine._run(size)
+        gradients = [engine.gradient.clone()]
+        for cast in (precision, "fp32"):
+            set_matrix_products(cast)
+            values = engine.fleet.values.detach().clone().requires_grad_()
+            graphs, distances = engine.split.gather(engine.index[number], size)
+            predictions = plain(engine.fleet.split(for_computing(values, cast)), graphs).float()
+            loss = (predictions - distances.float()).square().sum() / engine.batch_size
+            gradients += torch.autograd.grad(loss, values)
+        set_matrix_products(precision)
+        ours, same, exact = gradients
+        assert (ours - exact).norm() <= 2 * (same - exact).norm() + 1e-3 * exact.norm(), size
 
 
 @pytest.mark.parametrize("model", ["gcn", "gat"])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol
+from relational_transformer.lobster.oracle import oracle_loss
 from relational_transformer.reports.archive import Archive
 from relational_transformer.reports.comparison import compare
 from relational_transformer.reports.measured import read_results
@@ -27,8 +28,11 @@ def write(
     scores: list[float | None],
     validation: str = "",
     levels: dict | None = BOXOBAN,
+    near: list[float] | None = None,
 ) -> None:
     rows = [{"seed": seed, "test": score, "failed": False} for seed, score in zip(config.seeds, scores, strict=True)]
+    for row, score in zip(rows, near or [], strict=False):
+        row["test_in_distribution"] = score
     result = {"config": config.as_dict(), "seeds": rows, **PROVENANCE}
     if config.task == "sokoban" and levels is not None:
         result["levels"] = levels
@@ -72,6 +76,25 @@ def test_the_papers_two_decimals_count_into_its_error(tmp_path):
 def test_lobsters_table_says_what_is_not_published():
     remarks = " ".join(build_table("lobster", Archive([])).remarks)
     assert "how it encodes edges is not published: both were chosen here" in remarks
+
+
+def test_lobsters_table_says_how_far_models_were_trained_and_what_each_seed_scores(tmp_path):
+    write(tmp_path / "a", lobster("gat", seeds=2, examples=80_000), [0.30, 0.32], near=[0.05, 0.07])
+    write(tmp_path / "b", lobster("gcn", seeds=1, examples=80_000), [None])
+    text = table_for("lobster", tmp_path)
+    assert (
+        "GAT: 80,000 of 2,000,000 training graphs a seed (4.0% of the schedule). At size 100 (in brackets at sizes "
+        "4 to 33): seed 0 0.300 (0.050); seed 1 0.320 (0.070); mean 0.310 (0.060), that of an oracle which sees" in text
+    )
+    assert "GCN: 80,000 of 2,000,000 training graphs a seed (4.0% of the schedule); every seed failed." in text
+    assert "Not measured: RT." in text
+
+
+def test_lobsters_table_says_what_oracles_score():
+    graphs = LobsterProtocol().test_graphs()
+    (told,) = [line for line in build_table("lobster", Archive([])).remarks if line.startswith("Knowing")]
+    for cap in (14, 23, 28, 30):
+        assert f"{oracle_loss(graphs.distances, cap):.3f} for c = {cap}" in told
 
 
 @pytest.mark.parametrize("score", [None, math.nan])

@@ -4,7 +4,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,8 @@ class Measured:
     runs: tuple[Run, ...]
     levels: Mapping[str, Any] | None = None
     """Of Sokoban: what the run recorded of its levels, which a folder's name does not tell."""
+    rows: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    """All that the results say of every seed, in their own units."""
 
     @property
     def estimate(self) -> Estimate | None:
@@ -93,6 +95,7 @@ def _put_together(config: dict[str, Any], results: list[tuple[Path, dict[str, An
         failed=tuple(seed for seed in sorted(rows) if seed not in good),
         runs=tuple(_run(folder, result) for folder, result in results),
         levels=results[0][1].get("levels"),
+        rows=dict(sorted(rows.items())),
     )
 
 

@@ -41,10 +41,10 @@ constexpr int kSendReceive = kMessageOutTransposed + 16 * 192;           // Ws o
 constexpr int kSendReceiveTransposed = kSendReceive + 32 * 192;          // [192, 32]
 constexpr int kNodeIn = kSendReceiveTransposed + 192 * 32;               // F1 [32, 192], permuted
 constexpr int kNodeOut = kNodeIn + 32 * 192;                             // F2 [192, 32]
-constexpr int kNodeOutTransposed = kNodeOut + 192 * 32;                  // [32, 192], permuted
+constexpr int kNodeOutTransposed = kNodeOut + 192 * 32;                  // [32, 192]
 constexpr int kNodeInTransposed = kNodeOutTransposed + 32 * 192;         // [192, 32]
 constexpr int kOutput = kNodeInTransposed + 192 * 32;                    // Wo [192, 192], permuted
-constexpr int kOutputTransposed = kOutput + 192 * 192;                   // [192, 192], permuted
+constexpr int kOutputTransposed = kOutput + 192 * 192;                   // [192, 192]
 constexpr int kNodeQkv = kOutputTransposed + 192 * 192;                  // Wn [576, 192], permuted
 constexpr int kNodeQkvTransposed = kNodeQkv + 576 * 192;                 // [192, 576], permuted
 constexpr int kEdgeQueryKey = kNodeQkvTransposed + 192 * 576;            // We[:384] [384, 192], rows of 16 reordered (phase 5)
@@ -74,7 +74,7 @@ struct Sizes {
     static constexpr int kBuffers = kStage + 2 * kStageBytes + 4 * kEdgeVectors <= kHidden ? 2 : 1;
     static constexpr int kVectorsAt = kStage + kBuffers * kStageBytes;  // phase 1
     static constexpr int kPitch = kChannels + 4;                        // of the float32 node matrices, phase 2
-    static constexpr int kNodeMatrix = N * kPitch * 4, kNodeHiddenAt = kStage + 3 * kNodeMatrix;
+    static constexpr int kNodeMatrix = N * kPitch * 4, kNodeHiddenAt = kStage + 3 * kNodeMatrix, kNodeRows = kNodeHiddenAt + N * 40 * 2;
     static constexpr int kLiftedPitch = kHeads * kRow + 16;                   // phases 3 and 4: u of so many nodes at a time, [kLiftedNodes][12][kRow]
     static constexpr int kRest = kHeads * kRows * 2 + N * kRow * 2;
     static constexpr int kLiftedNodes = kStage + 16 * kLiftedPitch * 2 + kRest <= kHidden ? 16 : 8;
@@ -83,7 +83,7 @@ struct Sizes {
     static constexpr int kQueryKeyPitch = 2 * kChannels + 8;                  // phase 5: q, k [N][...] at kStage
     static constexpr int kHalves = kStage + N * kQueryKeyPitch * 2;           // sums of half a head, float32 [4][N][32]
     static constexpr int kToEdgesBytes = kChannels * kToEdgesBlocks * 32 * 2;  // phase 6: weights at 0
-    static_assert(kVectorsAt + 4 * kEdgeVectors <= kHidden && kNodeHiddenAt + 2 * N * 40 * 2 <= kHidden && kValues + N * kRow * 2 <= kHidden
+    static_assert(kVectorsAt + 4 * kEdgeVectors <= kHidden && kNodeRows + N * kRow * 2 <= kHidden && kValues + N * kRow * 2 <= kHidden
                   && kToEdgesBytes <= kHidden, "the graph does not fit into shared memory");
     static_assert(kHalves + 4 * N * 32 * 4 <= kScores, "phase 5 would overwrite ds");
     static constexpr int kShared = kMaxSharedBytes;
@@ -244,29 +244,41 @@ __device__ __forceinline__ void clear(float (&tiles)[count][4]) {
     for (int t = 0; t < count; ++t) tiles[t][0] = tiles[t][1] = tiles[t][2] = tiles[t][3] = 0.0f;
 }
 
-// Products of the nodes' rows: out [N, 8 column_tiles] = start + rows [N, 16 steps] W^T. Warps take groups of `group` column tiles; `start(row,
-// column)` gives what two columns start from (bias, residual: loaded before the product, so that no latency follows it), `use(row, column, first,
-// second)` gets their results. Rows come from global memory (weights permuted) or shared memory (natural).
-template <int N, int group, int steps, bool global, class Start, class Use>
-__device__ __forceinline__ void node_product(const bf16* rows, int pitch, const bf16* packed, int column_tiles, int warp, int lane, Start start, Use use) {
-    constexpr int node_tiles = Sizes<N>::kNodeTiles;
-    const int r = lane / 4, q = lane % 4;
-    for (int first = warp * group; first < column_tiles; first += kWarps * group) {
-        float sums[node_tiles][group][4];
+// Products of the nodes' rows: out [N, 8 column_tiles] = start + rows [N, 16 steps] W^T. A NodeProduct is the work of one warp, `group` column tiles, in parts
+// that may stand apart: the weights' loads before a barrier, the product after it. `start(row, column)` gives what two columns start from (bias, residual), `use(row,
+// column, first, second)` gets their results. Rows come from global memory (weights permuted) or shared memory (natural).
+template <int N, int group, int steps, bool global>
+struct NodeProduct {
+    static constexpr int node_tiles = Sizes<N>::kNodeTiles, blocks = steps / 2, held = blocks < 6 ? blocks : node_tiles > 1 ? 4 : 6;  // blocks of weights under way at once
+    const bf16* packed;
+    int first_column, lane;
+    uint4 weights[held][group];
+    float sums[node_tiles][group][4];
+
+    __device__ __forceinline__ NodeProduct(const bf16* matrix, int first_tile, int lane)
+        : packed(matrix + (first_tile * steps * 32 + 2 * lane) * 4), first_column(8 * first_tile + lane % 4 * 2), lane(lane) {
+#pragma unroll
+        for (int block = 0; block < held; ++block) load(block);
+    }
+    __device__ __forceinline__ void load(int block) {
+#pragma unroll
+        for (int g = 0; g < group; ++g) weights[block % held][g] = load_now_16(packed + (g * steps + 2 * block) * 32 * 4);
+    }
+    template <class Start>
+    __device__ __forceinline__ void begin(Start start) {
 #pragma unroll
         for (int m = 0; m < node_tiles; ++m)
 #pragma unroll
             for (int g = 0; g < group; ++g) {
-                const float2 above = start(min(16 * m + r, N - 1), 8 * (first + g) + 2 * q), below = start(min(16 * m + r + 8, N - 1), 8 * (first + g) + 2 * q);
+                const int row = 16 * m + lane / 4, column = first_column + 8 * g;
+                const float2 above = start(min(row, N - 1), column), below = start(min(row + 8, N - 1), column);
                 sums[m][g][0] = above.x, sums[m][g][1] = above.y, sums[m][g][2] = below.x, sums[m][g][3] = below.y;
             }
-#pragma unroll (steps / 2 < 6 ? steps / 2 : 6)
-        for (int block = 0; block < steps / 2; ++block) {  // six blocks' loads under way at once
-            unsigned b[2][group][2];
+    }
+    __device__ __forceinline__ void multiply(const bf16* rows, int pitch) {
+        const int r = lane / 4, q = lane % 4;
 #pragma unroll
-            for (int g = 0; g < group; ++g) {
-                weight_fragments(b[0][g], b[1][g], packed, steps, first + g, 2 * block, lane);
-            }
+        for (int block = 0; block < blocks; ++block) {
 #pragma unroll
             for (int m = 0; m < node_tiles; ++m) {
                 unsigned a[2][4];
@@ -281,20 +293,35 @@ __device__ __forceinline__ void node_product(const bf16* rows, int pitch, const 
                     ldmatrix_x4(a[1], address + 16);
                 }
 #pragma unroll
-                for (int g = 0; g < group; ++g) {
-                    mma_16x8x16(sums[m][g], a[0], b[0][g]);
-                    mma_16x8x16(sums[m][g], a[1], b[1][g]);
-                }
+                for (int step = 0; step < 2; ++step)
+#pragma unroll
+                    for (int g = 0; g < group; ++g) multiply_pairs(sums[m][g], a[step], weights[block % held][g], step);
             }
+            if (block + held < blocks) load(block + held);
         }
+    }
+    template <class Use>
+    __device__ __forceinline__ void finish(Use use) {
 #pragma unroll
         for (int m = 0; m < node_tiles; ++m)
 #pragma unroll
             for (int g = 0; g < group; ++g) {
-                const int row = 16 * m + r, column = 8 * (first + g) + 2 * q;
+                const int row = 16 * m + lane / 4, column = first_column + 8 * g;
                 if (row < N) use(row, column, sums[m][g][0], sums[m][g][1]);
                 if (row + 8 < N) use(row + 8, column, sums[m][g][2], sums[m][g][3]);
             }
+    }
+};
+
+// All of it, by all warps.
+template <int N, int group, int steps, bool global, class Start, class Use>
+__device__ __forceinline__ void node_product(const bf16* rows, int pitch, const bf16* packed, int column_tiles, int warp, int lane, Start start, Use use) {
+#pragma unroll 1
+    for (int first = warp * group; first < column_tiles; first += kWarps * group) {
+        NodeProduct<N, group, steps, global> product(packed, first, lane);
+        product.begin(start);
+        product.multiply(rows, pitch);
+        product.finish(use);
     }
 }
 
@@ -317,9 +344,9 @@ __device__ __forceinline__ auto residual_and_bias_of(const bf16* rows, const flo
 }
 
 // LayerNorm backward of the nodes' rows: matrix 1 (the norm's input) becomes the normalized rows, matrix 2 the gradient of its input from
-// matrix 0 (the gradient of its output); the latter also goes to `rows_out`.
+// matrix 0 (the gradient of its output); the latter also goes to `rows_out` and, for products, `shared_rows`.
 template <int N>
-__device__ __forceinline__ void node_norm_backward(float* matrix, const float* norm_weight, bf16* rows_out, int warp, int lane) {
+__device__ __forceinline__ void node_norm_backward(float* matrix, const float* norm_weight, bf16* rows_out, bf16* shared_rows, int warp, int lane) {
     constexpr int pitch = Sizes<N>::kPitch, stride = N * pitch, count = kChannels / 32;
     float weight[count];
     for (int k = 0; k < count; ++k) weight[k] = norm_weight[lane + 32 * k];
@@ -341,7 +368,7 @@ __device__ __forceinline__ void node_norm_backward(float* matrix, const float* n
         for (int k = 0; k < count; ++k) {
             const float value = rstd * (d[k] - mean_d - x[k] * mean_dx);
             result[lane + 32 * k] = value;
-            rows_out[row * kChannels + lane + 32 * k] = as_bf16(value);
+            rows_out[row * kChannels + lane + 32 * k] = shared_rows[row * kRow + lane + 32 * k] = as_bf16(value);
         }
     }
 }
@@ -760,45 +787,57 @@ __device__ __forceinline__ void nodes_backward(unsigned char* shared, const bf16
     const int thread = thread_index(), warp = thread / 32, lane = thread % 32;
     const bf16* small = (const bf16*)(shared + S::kSmall);
     float *gradient = (float*)(shared + S::kStage), *input = gradient + N * S::kPitch, *result = input + N * S::kPitch;
-    bf16 *hidden = (bf16*)(shared + S::kNodeHiddenAt), *hidden_gradient = hidden + N * 40;
+    bf16 *hidden = (bf16*)(shared + S::kNodeHiddenAt), *hidden_gradient = (bf16*)(shared + S::kSmall), *rows = (bf16*)(shared + S::kNodeRows);
     auto store = [&](float* matrix) {
         return [=](int row, int column, float first, float second) { *(float2*)(matrix + row * S::kPitch + column) = make_float2(first, second); };
     };
     auto zero = [](int, int) { return make_float2(0.0f, 0.0f); };
+    NodeProduct<N, kOwnTiles, kSteps, true> output(weights + kOutput, warp * kOwnTiles, lane);  // needs nothing of this phase: its latency is hidden here
+    NodeProduct<N, kOwnTiles, 2, false> node_out(weights + kNodeOut, warp * kOwnTiles, lane);
     node_product<N, kOwnTiles, 2, false>(small, 40, weights + kSendReceiveTransposed, kColumnTiles, warp, lane, residual_of(gradient_in), store(gradient));
     node_product<N, 1, kSteps, true>(middle_nodes, kChannels, weights + kNodeIn, 4, warp, lane, bias_of(vectors + kNodeInBias),
                                      [&](int row, int column, float first, float second) {
         pair_at(node_hidden + row * 32 + column) = pair_at(hidden + row * 40 + column) = pack_bf16(max(first, 0.0f), max(second, 0.0f));
     });
+    node_out.begin(residual_and_bias_of(middle_nodes, vectors + kNodeOutBias));
+    output.begin(residual_and_bias_of(nodes, vectors + kOutputBias));
+    output.multiply(message, kChannels);
     __syncthreads();
-    node_product<N, kOwnTiles, 2, false>(hidden, 40, weights + kNodeOut, kColumnTiles, warp, lane, residual_and_bias_of(middle_nodes, vectors + kNodeOutBias),
-                                         store(input));
+    node_out.multiply(hidden, 40);
+    node_out.finish(store(input));
     __syncthreads();
-    node_norm_backward<N>(gradient, vectors + kNodeNorm2Weight, node_out_gradient, warp, lane);
+    NodeProduct<N, 1, kSteps, false> node_out_transposed(weights + kNodeOutTransposed, warp % 4, lane);
+    NodeProduct<N, kOwnTiles, 2, false> node_in_transposed(weights + kNodeInTransposed, warp * kOwnTiles, lane);
+    node_norm_backward<N>(gradient, vectors + kNodeNorm2Weight, node_out_gradient, rows, warp, lane);
     __syncthreads();
     node_norm_sums<N>(gradient, partial + kSumNodeNorm2);
-    node_product<N, 1, kSteps, true>(node_out_gradient, kChannels, weights + kNodeOutTransposed, 4, warp, lane, zero,
-                                     [&](int row, int column, float first, float second) {
-        const unsigned pair = pair_at(hidden + row * 40 + column);
-        pair_at(node_in_gradient + row * 32 + column) = pair_at(hidden_gradient + row * 40 + column) =
-            pack_bf16(low_half(pair) > 0 ? first : 0, high_half(pair) > 0 ? second : 0);
-    });
+    if (warp < 4) {
+        node_out_transposed.begin(zero);
+        node_out_transposed.multiply(rows, kRow);
+        node_out_transposed.finish([&](int row, int column, float first, float second) {
+            const unsigned pair = pair_at(hidden + row * 40 + column);
+            pair_at(node_in_gradient + row * 32 + column) = pair_at(hidden_gradient + row * 40 + column) =
+                pack_bf16(low_half(pair) > 0 ? first : 0, high_half(pair) > 0 ? second : 0);
+        });
+    }
     __syncthreads();
     if (thread < kNodeHidden) {
         float sum = 0;
         for (int row = 0; row < N; ++row) sum += as_float(hidden_gradient[row * 40 + thread]);
         partial[kSumNodeInBias + thread] = sum;
     }
-    node_product<N, kOwnTiles, 2, false>(hidden_gradient, 40, weights + kNodeInTransposed, kColumnTiles, warp, lane,
-                                         [&](int row, int column) { return floats_at(result + row * S::kPitch + column); }, store(gradient));
-    node_product<N, kOwnTiles, kSteps, true>(message, kChannels, weights + kOutput, kColumnTiles, warp, lane,
-                                             residual_and_bias_of(nodes, vectors + kOutputBias), store(input));
+    node_in_transposed.begin([&](int row, int column) { return floats_at(result + row * S::kPitch + column); });
+    node_in_transposed.multiply(hidden_gradient, 40);
+    node_in_transposed.finish(store(gradient));
+    output.finish(store(input));
     __syncthreads();
-    node_norm_backward<N>(gradient, vectors + kNodeNorm1Weight, output_gradient, warp, lane);
+    NodeProduct<N, kOwnTiles, kSteps, false> output_transposed(weights + kOutputTransposed, warp * kOwnTiles, lane);
+    node_norm_backward<N>(gradient, vectors + kNodeNorm1Weight, output_gradient, rows, warp, lane);
     __syncthreads();
     node_norm_sums<N>(gradient, partial + kSumNodeNorm1);
-    node_product<N, kOwnTiles, kSteps, true>(output_gradient, kChannels, weights + kOutputTransposed, kColumnTiles, warp, lane, zero,
-                                             [&](int row, int column, float first, float second) {
+    output_transposed.begin(zero);
+    output_transposed.multiply(rows, kRow);
+    output_transposed.finish([&](int row, int column, float first, float second) {
         pair_at(message_gradient + row * kChannels + column) = pack_bf16(first, second);
     });
 }

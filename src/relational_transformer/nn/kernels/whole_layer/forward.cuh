@@ -1,9 +1,10 @@
 // One relational layer forward, one thread block a graph: a single launch, the edges in shared memory throughout.
 //
 // Phases (a barrier between each two; r = lane / 4, q = lane % 4):
-//   project_nodes      q, k, v of the nodes                                    warps share the 72 tiles of output channels
+//   project            q, k of the nodes                                       warps share the 48 tiles of output channels
 //   score_pairs        q_ij . k_ij / 4 of every edge and head                  a warp holds a head's weights, streams all edges
 //   normalize_scores   softmax over j                                          a thread takes one (i, head)
+//   project            v of the nodes                                          warps share the 24 tiles of output channels
 //   average_edges      context_ih = sum_j a_ijh e_ij                           a warp takes one i
 //   gather_messages    message_ih = sum_j a_ijh v_jh + We_v,h context_ih       a warp takes a head, and part of another
 //   update_nodes       output product, LayerNorm, feed-forward, LayerNorm      a warp takes 24 channels of all nodes
@@ -72,9 +73,10 @@ struct ForwardShared {
     static constexpr int query = edges + kEdgeTiles * 16 * kChannels * 2;            // bf16 [D, node stride]; later: messages
     static constexpr int key = query + kChannels * kNodeStride * 2;                  // likewise; later: nodes after the first norm
     static constexpr int value = key + kChannels * kNodeStride * 2;                  // likewise; later: the new nodes
-    static constexpr int scores = value + kChannels * kNodeStride * 2;               // see above; before: nodes; later: hidden
+    static constexpr int scores = value + kChannels * kNodeStride * 2;               // see above; later: hidden
     static constexpr int message_out = scores + kHeads * kHeadScores * 4;            // uint4 [12, 32 lanes]: fragments of two tiles
     static constexpr int feed_forward_out = message_out + 12 * 32 * 16;              // likewise
+    static constexpr int nodes = message_out;                                        // before these two: bf16 [N, D] swizzled
     static constexpr int vectors = feed_forward_out + 12 * 32 * 16;                  // float [PackedVectors]
     static constexpr int partials = vectors + PackedVectors::size * 4;               // float2 [node tiles * 16, warps]
     static constexpr int hidden = partials + kNodeTiles * 16 * kWarps * 8;           // bf16 [N, FH + 8]
@@ -85,6 +87,7 @@ struct ForwardShared {
 static_assert(ForwardShared::bytes <= 227 * 1024, "the graph does not fit into shared memory");
 static_assert(ForwardShared::scores % 16 == 0 && ForwardShared::message_out % 16 == 0 && ForwardShared::partials % 16 == 0 &&
               ForwardShared::senders % 16 == 0 && PackedMatrices::size % 8 == 0 && PackedVectors::size % 4 == 0, "alignment");
+static_assert(kNodes * kChannels * 2 <= 2 * 12 * 32 * 16, "the nodes lie where the fragments come");
 static_assert(kEdgeTiles * 32 * 16 <= kHeads * kHeadScores * 4, "the edges' hidden layer takes the scores' place");
 
 template <class Value> __device__ __forceinline__ Value* shared_at(int offset) { return (Value*)(dynamic_shared_memory() + offset); }
@@ -145,76 +148,90 @@ __device__ __forceinline__ void prefetch_weights(const bf16* matrices) {
     if (threadIdx.x == 0 && first < PackedMatrices::size * 2)
         prefetch_to_cache((const char*)matrices + first, min(share, PackedMatrices::size * 2 - first));
 }
-// Two groups of copies: what project_nodes needs and small things; then the edges.
+// Two groups of copies: nodes, biases and norms; then the edges.
 __device__ __forceinline__ void start_loading(const LayerWeights& weights, const bf16* nodes, const bf16* edges) {
-    copy_rows_async<kNodes>(shared_at<bf16>(ForwardShared::scores), nodes);
+    copy_rows_async<kNodes>(shared_at<bf16>(ForwardShared::nodes), nodes);
     copy_async(ForwardShared::vectors, weights.vectors, PackedVectors::size * 4);
-    copy_async(ForwardShared::message_out, weights.matrices + PackedMatrices::edge_message_out, 2 * 12 * 32 * 16);
     cp_async_commit();
     bf16* shared_edges = shared_at<bf16>(ForwardShared::edges);
     copy_rows_async<kEdges>(shared_edges, edges);
     cp_async_commit();
+    if (kEdges % 16 == 0) return;
 #pragma unroll 1
     for (int k = kEdges * kChannels / 8 + threadIdx.x; k < kEdgeTiles * 16 * kChannels / 8; k += kThreads)
         ((uint4*)shared_edges)[k] = make_uint4(0, 0, 0, 0);  // rows that pad the last tile
 }
 
 // ---- Attention ----
-// Starts all copies and waits for the nodes. The first weights are loaded before anything else.
-__device__ __forceinline__ void project_nodes(const LayerWeights& weights, const bf16* nodes, const bf16* edges) {
-    constexpr int per_warp = 3 * kColumnTiles / kWarps, group = 3;  // 9 tiles of 8 outputs a warp, three at a time
-    static_assert(3 * kColumnTiles % kWarps == 0 && per_warp % group == 0, "tiles a warp");
-    const int r = fragment_row(), q = quad_position(), first_tile = warp_index() * per_warp;
-    const bf16* packed = weights.matrices + PackedMatrices::node_qkv + first_tile * PackedMatrices::tile;
-    TileFragments fragments[group];
+// Queries and keys are projected three tiles of 8 outputs at a time and warp; values likewise, but after the scores: only
+// then are they needed, and at the start all graphs of the device ask for weights and edges at once.
+constexpr int kProjected = 3, kQueryKeyTiles = 2 * kColumnTiles / kWarps;  // a warp's tiles of queries and keys
+static_assert(kQueryKeyTiles % kProjected == 0 && kColumnTiles == kWarps * kProjected, "tiles a warp");
+using NodeRows = RowFragments[kNodeTiles];
+using ProjectionWeights = TileFragments[kProjected];
+
+__device__ __forceinline__ void load_projection(ProjectionWeights& weights, const bf16* matrices, int tile) {
 #pragma unroll
-    for (int t = 0; t < group; ++t) load_tile(fragments[t], packed + t * PackedMatrices::tile);
+    for (int t = 0; t < kProjected; ++t)
+        load_tile(weights[t], matrices + PackedMatrices::node_qkv + (tile + t) * PackedMatrices::tile);
+}
+__device__ __forceinline__ void load_nodes(NodeRows& rows) {
+#pragma unroll
+    for (int m = 0; m < kNodeTiles; ++m) load_rows(rows[m], shared_at<bf16>(ForwardShared::nodes), 16 * m);
+}
+// The three tiles from `tile` on, into the rows of queries, keys and values. If `more`, the next three tiles' weights are
+// loaded as registers become free.
+__device__ __forceinline__ void project(const NodeRows& rows, ProjectionWeights& weights, int tile, const bf16* matrices, bool more) {
+    const int r = fragment_row(), q = quad_position();
+    const float* bias = shared_vector(PackedVectors::node_qkv_bias) + 8 * tile + 2 * q;
+    const bf16* next = matrices + PackedMatrices::node_qkv + (tile + kProjected) * PackedMatrices::tile + lane_index() * 8;
+    float d[kProjected][kNodeTiles][4];
+#pragma unroll
+    for (int t = 0; t < kProjected; ++t)
+#pragma unroll
+        for (int m = 0; m < kNodeTiles; ++m) {
+            const float2 start = *(const float2*)(bias + 8 * t);
+            d[t][m][0] = d[t][m][2] = start.x, d[t][m][1] = d[t][m][3] = start.y;
+        }
+#pragma unroll
+    for (int b = 0; b < kColumnBlocks; ++b) {
+#pragma unroll
+        for (int s = 0; s < 2; ++s)
+#pragma unroll
+            for (int t = 0; t < kProjected; ++t)
+#pragma unroll
+                for (int m = 0; m < kNodeTiles; ++m) {
+                    const uint4& weight = weights[t].block[b];
+                    const unsigned words[2] = {s ? weight.z : weight.x, s ? weight.w : weight.y};
+                    mma_16x8x16(d[t][m], rows[m].step[2 * b + s], words);
+                }
+#pragma unroll
+        for (int t = 0; t < kProjected; ++t)
+            load_constant_16_if(more, weights[t].block[b], next + t * PackedMatrices::tile + 32 * b * 8);
+    }
+    bf16* output = shared_at<bf16>(ForwardShared::query) + (8 * tile + 2 * q) * kNodeStride + r;
+#pragma unroll
+    for (int t = 0; t < kProjected; ++t)
+#pragma unroll
+        for (int m = 0; m < kNodeTiles; ++m) {
+            bf16 *first_channel = output + 8 * t * kNodeStride + 16 * m, *second_channel = first_channel + kNodeStride;
+            if (16 * m + r < kNodes) first_channel[0] = to_bf16(d[t][m][0]), second_channel[0] = to_bf16(d[t][m][1]);
+            if (16 * m + r + 8 < kNodes) first_channel[8] = to_bf16(d[t][m][2]), second_channel[8] = to_bf16(d[t][m][3]);
+        }
+}
+// Starts all copies and waits for the nodes. The first weights are loaded before anything else.
+__device__ __forceinline__ void project_queries_keys(const LayerWeights& weights, const bf16* nodes, const bf16* edges) {
+    const int first = warp_index() * kQueryKeyTiles;
+    ProjectionWeights projection;
+    load_projection(projection, weights.matrices, first);
     start_loading(weights, nodes, edges);
     cp_async_wait<1>();
     __syncthreads();
-    RowFragments rows[kNodeTiles];
-#pragma unroll
-    for (int m = 0; m < kNodeTiles; ++m) load_rows(rows[m], shared_at<bf16>(ForwardShared::scores), 16 * m);
-    const float* bias = shared_vector(PackedVectors::node_qkv_bias) + 8 * first_tile + 2 * q;
-    bf16* output = shared_at<bf16>(ForwardShared::query) + (8 * first_tile + 2 * q) * kNodeStride + r;  // 3 D rows of nodes
+    NodeRows rows;
+    load_nodes(rows);
 #pragma unroll 1
-    for (int first = 0; first < per_warp; first += group) {
-        packed += group * PackedMatrices::tile;
-        const bool more = first + group < per_warp;
-        float d[group][kNodeTiles][4];
-#pragma unroll
-        for (int t = 0; t < group; ++t)
-#pragma unroll
-            for (int m = 0; m < kNodeTiles; ++m) {
-                const float2 start = *(const float2*)(bias + 8 * t);
-                d[t][m][0] = d[t][m][2] = start.x, d[t][m][1] = d[t][m][3] = start.y;
-            }
-#pragma unroll
-        for (int b = 0; b < kColumnBlocks; ++b) {
-#pragma unroll
-            for (int s = 0; s < 2; ++s)
-#pragma unroll
-                for (int t = 0; t < group; ++t)
-#pragma unroll
-                    for (int m = 0; m < kNodeTiles; ++m) {
-                        const uint4& weight = fragments[t].block[b];
-                        const unsigned words[2] = {s ? weight.z : weight.x, s ? weight.w : weight.y};
-                        mma_16x8x16(d[t][m], rows[m].step[2 * b + s], words);
-                    }
-#pragma unroll
-            for (int t = 0; t < group; ++t)  // the next three tiles', as their registers become free
-                load_constant_16_if(more, fragments[t].block[b], packed + t * PackedMatrices::tile + (32 * b + lane_index()) * 8);
-        }
-#pragma unroll
-        for (int t = 0; t < group; ++t)
-#pragma unroll
-            for (int m = 0; m < kNodeTiles; ++m) {
-                bf16 *first_channel = output + 8 * t * kNodeStride + 16 * m, *second_channel = first_channel + kNodeStride;
-                if (16 * m + r < kNodes) first_channel[0] = to_bf16(d[t][m][0]), second_channel[0] = to_bf16(d[t][m][1]);
-                if (16 * m + r + 8 < kNodes) first_channel[8] = to_bf16(d[t][m][2]), second_channel[8] = to_bf16(d[t][m][3]);
-            }
-        bias += 8 * group, output += 8 * group * kNodeStride;
-    }
+    for (int tile = first; tile < first + kQueryKeyTiles; tile += kProjected)
+        project(rows, projection, tile, weights.matrices, tile < first + kQueryKeyTiles - kProjected);
 }
 
 // The values of two neighbouring nodes in a row of nodes (see kNodeStride): of `node` and of `next`.
@@ -385,8 +402,8 @@ __device__ __forceinline__ void average_edges(bf16* context) {
         }
         const SwizzledChunks rows[2] = {{edges, edge[0], lane / 16}, {edges, edge[kNodeTiles - 1], lane / 16}};
         bf16* output = context + (i * kHeads + r) * kChannels + 2 * (q & 2) + (q & 1) * 8;
-#pragma unroll
-        for (int pair = 0; pair < kColumnTiles / 2; ++pair) {
+#pragma unroll 4
+        for (int pair = 0; pair < kColumnTiles / 2; ++pair) {  // of tiles
             float left[4] = {0, 0, 0, 0}, right[4] = {0, 0, 0, 0};
 #pragma unroll
             for (int m = 0; m < kNodeTiles; ++m) {
@@ -578,6 +595,7 @@ __device__ __forceinline__ void update_nodes(const bf16* matrices, const bf16* n
                 x[m][t][2 * half] = bias.x + low_float(pair), x[m][t][2 * half + 1] = bias.y + high_float(pair);
             }
         }
+    cp_async_wait<0>();  // the edge update's fragments: any of the barriers before it will do
     __syncthreads();
 #pragma unroll
     for (int m = 0; m < kNodeTiles; ++m) {
@@ -864,11 +882,21 @@ layer_forward(LayerWeights weights,
     context += graph * kNodes * kHeads * kChannels;
 
     prefetch_weights(weights.matrices);
-    project_nodes(weights, nodes, edges);
+    project_queries_keys(weights, nodes, edges);
     score_pairs(weights.matrices);
+    {
+        const int tile = 2 * kColumnTiles + warp_index() * kProjected;
+        ProjectionWeights value_weight;
+        load_projection(value_weight, weights.matrices, tile);
+        __syncthreads();
+        normalize_scores(attention);
+        NodeRows rows;
+        load_nodes(rows);
+        project(rows, value_weight, tile, weights.matrices, false);
+    }
     __syncthreads();
-    normalize_scores(attention);
-    __syncthreads();
+    copy_async(ForwardShared::message_out, weights.matrices + PackedMatrices::edge_message_out, 2 * 12 * 32 * 16);
+    cp_async_commit();
     average_edges(context);
     TileFragments output_weight[kWarpTiles];
     gather_messages(weights.matrices, context, messages, output_weight);

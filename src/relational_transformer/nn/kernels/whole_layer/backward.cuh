@@ -842,10 +842,10 @@ __device__ __forceinline__ void nodes_backward(unsigned char* shared, const bf16
     });
 }
 
-// ---- Phase 3: a and v into shared memory; dv_j = sum_i a_ij dmessage_i into qkv_gradient. ----
+// ---- Phase 3: a and v (its product given) into shared memory; dv_j = sum_i a_ij dmessage_i into qkv_gradient. ----
 template <int N>
-__device__ __forceinline__ void values_backward(unsigned char* shared, const bf16* nodes, const bf16* attention, const bf16* message_gradient,
-                                                const bf16* weights, const float* vectors, bf16* qkv_gradient) {
+__device__ __forceinline__ void values_backward(unsigned char* shared, NodeProduct<N, kOwnTiles, kSteps, true>& product, const bf16* attention,
+                                                const bf16* message_gradient, bf16* qkv_gradient) {
     using S = Sizes<N>;
     const int thread = thread_index(), warp = thread / 32, lane = thread % 32, r = lane / 4, q = lane % 4;
     bf16 *values = (bf16*)(shared + S::kValues), *scores = (bf16*)(shared + S::kScores), *messages = (bf16*)(shared + S::kStage);
@@ -857,10 +857,7 @@ __device__ __forceinline__ void values_backward(unsigned char* shared, const bf1
         for (int k = thread; k < kHeads * S::kRows; k += kThreads)  // where there is no edge, no weight
             scores[k] = k % S::kRows < S::kEdges ? attention[k / S::kRows * S::kEdges + k % S::kRows] : as_bf16(0.0f);
     cp_async_commit();
-    node_product<N, kOwnTiles, kSteps, true>(nodes, kChannels, weights + kNodeQkv + 2 * kChannels * kChannels, kColumnTiles, warp, lane,
-                                             bias_of(vectors + kQkvBias + 2 * kChannels), [&](int row, int column, float first, float second) {
-        pair_at(values + row * kRow + column) = pack_bf16(first, second);
-    });
+    product.finish([&](int row, int column, float first, float second) { pair_at(values + row * kRow + column) = pack_bf16(first, second); });
     cp_async_wait<0>();
     __syncthreads();
     auto weight_pair = [&](int head, int i, int j) {
@@ -1291,24 +1288,36 @@ __device__ __forceinline__ void run(const Arguments& all) {
                       all.node_out_gradient + g * node_size, all.node_in_gradient + g * hidden_size, all.output_gradient + g * node_size,
                       plain_pointer(all.message_gradient + g * node_size), plain_pointer(all.partial + (long long)g * kPartial));
     if (BACKWARD_LAST_PHASE < 3) return;
-    __syncthreads();
 
     read_place(g, seed);
+    const int thread = thread_index(), warp = thread / 32, lane = thread % 32;
     const bf16* weights = plain_pointer(all.weights + (long long)seed * kPacked);
     const float* vectors = plain_pointer(all.vectors + (long long)seed * kVectors);
-    values_backward<N>(shared, all.nodes + g * node_size, all.attention + (long long)g * kHeads * S::kEdges, plain_pointer(all.message_gradient + g * node_size), weights,
-                       vectors, plain_pointer(all.qkv_gradient + 3 * g * node_size));
+    {
+        NodeProduct<N, kOwnTiles, kSteps, true> values(weights + kNodeQkv + 2 * D * D, warp * kOwnTiles, lane);
+        values.begin(bias_of(vectors + kQkvBias + 2 * D));
+        values.multiply(all.nodes + g * node_size, D);
+        __syncthreads();
+        values_backward<N>(shared, values, all.attention + (long long)g * kHeads * S::kEdges, plain_pointer(all.message_gradient + g * node_size),
+                           plain_pointer(all.qkv_gradient + 3 * g * node_size));
+    }
     if (BACKWARD_LAST_PHASE < 4) return;
     scores_backward<N>(shared, plain_pointer(all.message_gradient + g * node_size), weights, plain_pointer(all.edges_gradient + g * edge_size));
     if (BACKWARD_LAST_PHASE < 5) return;
-    __syncthreads();
-    const int thread = thread_index(), warp = thread / 32, lane = thread % 32;
-    bf16* query_key = (bf16*)(shared + S::kStage);
-    node_product<N, kOwnTiles, kSteps, true>(all.nodes + g * node_size, D, weights + kNodeQkv, 2 * kColumnTiles, warp, lane, bias_of(vectors + kQkvBias),
-                                             [&](int row, int column, float first, float second) {
-        pair_at(query_key + row * S::kQueryKeyPitch + column) = pack_bf16(first, second);
-    });
-    __syncthreads();
+    {
+        bf16* query_key = (bf16*)(shared + S::kStage);
+        auto store = [&](int row, int column, float first, float second) { pair_at(query_key + row * S::kQueryKeyPitch + column) = pack_bf16(first, second); };
+        NodeProduct<N, kOwnTiles, kSteps, true> queries(weights + kNodeQkv, warp * kOwnTiles, lane);
+        queries.begin(bias_of(vectors + kQkvBias));
+        queries.multiply(all.nodes + g * node_size, D);
+        NodeProduct<N, kOwnTiles, kSteps, true> keys(weights + kNodeQkv, kColumnTiles + warp * kOwnTiles, lane);
+        keys.begin(bias_of(vectors + kQkvBias));
+        keys.multiply(all.nodes + g * node_size, D);
+        __syncthreads();
+        queries.finish(store);
+        keys.finish(store);
+        __syncthreads();
+    }
 
     read_place(g, seed);
     weights = plain_pointer(all.weights + (long long)seed * kPacked);

@@ -18,9 +18,9 @@ CUDA_OPTIONS: dict[str, Any] = {
     "triton.mix_order_reduction": False,
 }
 """Of the compiler. Small kernels are launched together. No time goes into trying whether odd matrix products would be
-faster padded, and nothing is padded inside: sizes are multiples of eight anyway. Reductions along different axes are not
-merged, which leaves some gradients unwritten (https://github.com/pytorch/pytorch/issues/193061, from torch 2.10 on). In
-bfloat16 on an H200, without these three, losses became NaN with the first group that was padded to 51 nodes."""
+faster padded, and nothing is padded inside: sizes are multiples of eight anyway. Reductions along different axes are
+not merged, which leaves some gradients unwritten (https://github.com/pytorch/pytorch/issues/193061, from torch 2.10
+on). Without the last three, bfloat16 losses became NaN on an H200 with the first group padded to 51 nodes."""
 
 
 class FleetStack:

@@ -53,10 +53,10 @@ def size_classes(levels: Levels, num_games: int, most: int) -> tuple[SizeClass, 
     >>> from relational_transformer.sokoban import generate_levels
     >>> small, large = size_classes(generate_levels(100, seed=0), num_games=10, most=2)
     >>> small.num_games, len(small.levels), small.capacity < large.capacity
-    (8, 80, True)
+    (6, 60, True)
     """
     sizes, order = levels.num_open.sort(stable=True)
-    ends = [math.ceil(len(levels) * games / num_games) for games in range(num_games + 1)]
+    ends = [-(-len(levels) * games // num_games) for games in range(num_games + 1)]
     capacities = {games: node_capacity(int(sizes[ends[games] - 1])) for games in range(1, num_games + 1)}
     # Of the cuts that give the smaller class one capacity only the last is worth a look: {capacity: games before it}.
     worthwhile = {capacity: games for games, capacity in capacities.items()}

@@ -51,7 +51,7 @@ struct PackedVectors {
     static constexpr int edge_norm_bias = edge_norm_weight + kChannels;
     static constexpr int edge_feed_forward_in_bias = edge_norm_bias + kChannels;
     static constexpr int edge_feed_forward_norm_weight = edge_feed_forward_in_bias + kEdgeHidden;
-    static constexpr int edge_feed_forward_norm_bias = edge_feed_forward_norm_weight + kChannels;
+    static constexpr int edge_feed_forward_norm_bias = edge_feed_forward_norm_weight + kChannels;  // follows its weight, as edge_norm_bias
     static constexpr int size = edge_feed_forward_norm_bias + kChannels;
 };
 struct LayerWeights {
@@ -820,7 +820,7 @@ __device__ __forceinline__ void update_edges(const bf16* matrices, const HiddenW
         const int upper = 16 * tile + r, lower = upper + 8;
         const uint4 words = hidden[tile * 32];
         const RowBlocks rows(shared_at<bf16>(ForwardShared::edges), upper);
-        const unsigned activation[4] = {words.x, words.y, words.z, words.w};
+        unsigned activation[4] = {words.x, words.y, words.z, words.w};
         EdgeValues x;
 #pragma unroll
         for (int b = 0; b < kColumnBlocks; ++b) {
@@ -831,27 +831,33 @@ __device__ __forceinline__ void update_edges(const bf16* matrices, const HiddenW
                 x[b][t][2] = low_float(word(below, t)), x[b][t][3] = high_float(word(below, t));
             }
         }
-        add_product(x, activation, shared_at<uint4>(ForwardShared::message_out) + lane);
-        add_vector(x, shared_vector(PackedVectors::edge_message_out_bias));
-        normalize_edges(x, shared_vector(PackedVectors::edge_norm_weight), shared_vector(PackedVectors::edge_norm_bias));
-
-        float d[2][4] = {{in_bias.x, in_bias.y, in_bias.x, in_bias.y}, {0, 0, 0, 0}};  // two chains
+        // Twice: add an output product, normalize; between the two, the second hidden layer.
+#pragma unroll 1
+        for (int part = 0;; ++part) {
+            constexpr int next_vectors = PackedVectors::edge_feed_forward_norm_weight - PackedVectors::edge_norm_weight;
+            add_product(x, activation, shared_at<uint4>(ForwardShared::message_out) + part * 12 * 32 + lane);
+            if (part == 0) add_vector(x, shared_vector(PackedVectors::edge_message_out_bias));
+            const float* norm = shared_vector(PackedVectors::edge_norm_weight) + part * next_vectors;
+            normalize_edges(x, norm, norm + kChannels);
+            if (part == 1) break;
+            float d[2][4] = {{in_bias.x, in_bias.y, in_bias.x, in_bias.y}, {0, 0, 0, 0}};  // two chains
 #pragma unroll
-        for (int b = 0; b < kColumnBlocks; ++b) {
-            const uint4 above = pack_row(x[b], 0), below = pack_row(x[b], 1), weight = in_weight.block[b];
-            multiply_left(d[0], make_uint4(above.x, below.x, above.y, below.y), weight.x, weight.y);
-            multiply_left(d[1], make_uint4(above.z, below.z, above.w, below.w), weight.z, weight.w);
+            for (int b = 0; b < kColumnBlocks; ++b) {
+                const uint4 above = pack_row(x[b], 0), below = pack_row(x[b], 1), weight = in_weight.block[b];
+                multiply_left(d[0], make_uint4(above.x, below.x, above.y, below.y), weight.x, weight.y);
+                multiply_left(d[1], make_uint4(above.z, below.z, above.w, below.w), weight.z, weight.w);
+            }
+#pragma unroll
+            for (int k = 0; k < 4; ++k) d[0][k] = fmaxf(d[0][k] + d[1][k], 0.0f);
+            activation[0] = pack_bf16(d[0][0], d[0][1]), activation[1] = pack_bf16(d[0][2], d[0][3]);
+            activation[2] = activation[3] = one_pair;
         }
-#pragma unroll
-        for (int k = 0; k < 4; ++k) d[0][k] = fmaxf(d[0][k] + d[1][k], 0.0f);
-        const unsigned second[4] = {pack_bf16(d[0][0], d[0][1]), pack_bf16(d[0][2], d[0][3]), one_pair, one_pair};
-        add_product(x, second, shared_at<uint4>(ForwardShared::feed_forward_out) + lane);
-        normalize_edges(x, shared_vector(PackedVectors::edge_feed_forward_norm_weight), shared_vector(PackedVectors::edge_feed_forward_norm_bias));
+        bf16* output = new_edges + upper * kChannels + 8 * q;
 #pragma unroll
         for (int b = 0; b < kColumnBlocks; ++b) {
             const bool whole = kEdges % 16 == 0;  // every tile is full
-            if (whole || upper < kEdges) *(uint4*)(new_edges + upper * kChannels + 32 * b + 8 * q) = pack_row(x[b], 0);
-            if (whole || lower < kEdges) *(uint4*)(new_edges + lower * kChannels + 32 * b + 8 * q) = pack_row(x[b], 1);
+            if (whole || upper < kEdges) *(uint4*)(output + 32 * b) = pack_row(x[b], 0);
+            if (whole || lower < kEdges) *(uint4*)(output + 8 * kChannels + 32 * b) = pack_row(x[b], 1);
         }
     }
 }

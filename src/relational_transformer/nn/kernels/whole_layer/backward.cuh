@@ -771,9 +771,10 @@ __device__ __forceinline__ void reverse_edges_backward(unsigned char* shared, bf
 #pragma unroll
     for (int t = 0; t < kOwnTiles; ++t)
 #pragma unroll
-        for (int k = 0; k < 4; ++k) {
-            const int at = (r + k / 2 * 8) * kChannels + warp * kOwnColumns + 8 * t + 2 * q + k % 2;
-            partial[kSumOwn + at] = own[t][k], partial[kSumReverse + at] = reverse[t][k];
+        for (int k = 0; k < 4; k += 2) {
+            const int at = (r + k / 2 * 8) * kChannels + warp * kOwnColumns + 8 * t + 2 * q;
+            *(float2*)(partial + kSumOwn + at) = make_float2(own[t][k], own[t][k + 1]);
+            *(float2*)(partial + kSumReverse + at) = make_float2(reverse[t][k], reverse[t][k + 1]);
         }
 }
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from relational_transformer.lobster import build_model, evaluation, sample
+from relational_transformer.lobster import LobsterProtocol, build_model, evaluation, sample
 from relational_transformer.lobster.data import load_split
-from relational_transformer.lobster.evaluation import Evaluator, check_memory
+from relational_transformer.lobster.evaluation import Evaluator, check_memory, parts_of
 from relational_transformer.lobster.settings import ModelName
 from relational_transformer.lobster.stack import FleetStack
 from relational_transformer.training.fleet import Fleet, initialise
@@ -39,3 +39,12 @@ def test_graphs_that_cannot_fit_are_refused_in_one_sentence(monkeypatch):
     check_memory(500, "tf32", CPU)
     with pytest.raises(ValueError, match=r"1240 nodes needs about 10 GB, and 5 GB are free"):
         check_memory(1_240, "tf32", CPU)
+
+
+def test_validation_and_test_are_cut_into_parts_of_the_same_few_shapes():
+    """So that what was compiled for the one serves the other."""
+    shapes = [
+        {(num_nodes, len(index)) for num_nodes, index, _ in parts_of(graphs.num_nodes, most_pairs=1_000_000)}
+        for graphs in (LobsterProtocol().validation_graphs(), LobsterProtocol().test_graphs())
+    ]
+    assert shapes[0] == shapes[1] == {(128, 61), (160, 39)}

@@ -20,7 +20,7 @@ CUDA_OPTIONS: dict[str, Any] = {
 """Of the compiler. Small kernels are launched together. No time goes into trying whether odd matrix products would be
 faster padded, and nothing is padded inside: sizes are multiples of eight anyway. Reductions along different axes are
 not merged, which leaves some gradients unwritten (https://github.com/pytorch/pytorch/issues/193061, from torch 2.10
-on). Without the last three, bfloat16 losses became NaN on an H200 with the first group padded to 51 nodes."""
+on). By default, bfloat16 losses became NaN on an H200 at about the first group padded to 51 nodes; why is not known."""
 
 
 class FleetStack:

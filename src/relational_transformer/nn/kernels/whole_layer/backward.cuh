@@ -1291,10 +1291,10 @@ __device__ __forceinline__ void run(const Arguments& all) {
     if (BACKWARD_LAST_PHASE < 3) return;
 
     read_place(g, seed);
-    const int thread = thread_index(), warp = thread / 32, lane = thread % 32;
     const bf16* weights = plain_pointer(all.weights + (long long)seed * kPacked);
     const float* vectors = plain_pointer(all.vectors + (long long)seed * kVectors);
     {
+        const int thread = thread_index(), warp = thread / 32, lane = thread % 32;
         NodeProduct<N, kOwnTiles, kSteps, true> values(weights + kNodeQkv + 2 * D * D, warp * kOwnTiles, lane);
         values.begin(bias_of(vectors + kQkvBias + 2 * D));
         values.multiply(all.nodes + g * node_size, D);
@@ -1305,7 +1305,11 @@ __device__ __forceinline__ void run(const Arguments& all) {
     if (BACKWARD_LAST_PHASE < 4) return;
     scores_backward<N>(shared, plain_pointer(all.message_gradient + g * node_size), weights, plain_pointer(all.edges_gradient + g * edge_size));
     if (BACKWARD_LAST_PHASE < 5) return;
+
+    read_place(g, seed);
+    weights = plain_pointer(all.weights + (long long)seed * kPacked), vectors = plain_pointer(all.vectors + (long long)seed * kVectors);
     {
+        const int thread = thread_index(), warp = thread / 32, lane = thread % 32;
         bf16* query_key = (bf16*)(shared + S::kStage);
         auto store = [&](int row, int column, float first, float second) { pair_at(query_key + row * S::kQueryKeyPitch + column) = pack_bf16(first, second); };
         NodeProduct<N, kOwnTiles, kSteps, true> queries(weights + kNodeQkv, warp * kOwnTiles, lane);
@@ -1326,6 +1330,7 @@ __device__ __forceinline__ void run(const Arguments& all) {
     all_queries_keys_backward<N>(shared, weights, query_key_gradient, qkv_gradient);
     if (BACKWARD_LAST_PHASE < 6) return;
     __syncthreads();
+    const int thread = thread_index(), warp = thread / 32, lane = thread % 32;
     for (int k = thread; k < S::kToEdgesBytes / 16; k += kThreads) cp_async_16(shared + 16 * k, weights + kToEdges + 8 * k);
     cp_async_commit();
     node_product<N, kOwnTiles, 3 * kSteps, true>(qkv_gradient, 3 * D, weights + kNodeQkvTransposed, kColumnTiles, warp, lane,

@@ -156,10 +156,11 @@ __device__ __forceinline__ void start_loading(const LayerWeights& weights, const
     bf16* shared_edges = shared_at<bf16>(ForwardShared::edges);
     copy_rows_async<kEdges>(shared_edges, edges);
     cp_async_commit();
-    if (kEdges % 16 == 0) return;
+    if constexpr (kEdges % 16 != 0) {  // rows that pad the last tile
 #pragma unroll 1
-    for (int k = kEdges * kChannels / 8 + threadIdx.x; k < kEdgeTiles * 16 * kChannels / 8; k += kThreads)
-        ((uint4*)shared_edges)[k] = make_uint4(0, 0, 0, 0);  // rows that pad the last tile
+        for (int k = kEdges * kChannels / 8 + threadIdx.x; k < kEdgeTiles * 16 * kChannels / 8; k += kThreads)
+            ((uint4*)shared_edges)[k] = make_uint4(0, 0, 0, 0);
+    }
 }
 
 // ---- Attention ----

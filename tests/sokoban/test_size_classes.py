@@ -18,6 +18,7 @@ from tests.sokoban.small import CORRIDOR, ROOMS, SETTINGS
 
 LEVELS = generate_levels(300, seed=5)
 SEEDS = (3, 4)
+UPDATES = 16
 
 
 def padded_pairs(classes: tuple[SizeClass, ...]) -> int:
@@ -87,7 +88,7 @@ def make_engine(
     engine = Engine(
         agents[0], fleet, environment, recipe, precision="fp64", compiled=compiled, classes=classes if apart else None
     )
-    engine.load(draw(SEEDS, 0, 40, recipe.window, classes))
+    engine.load(draw(SEEDS, 0, UPDATES, recipe.window, classes))
     return engine, classes
 
 
@@ -99,9 +100,9 @@ def test_classes_looked_at_apart_learn_what_one_padded_batch_does(model: str):
     assert [one.num_games for one in classes] == [3, 3]
     assert classes[0].capacity < classes[1].capacity
     for engine in (apart, together):
-        for _ in range(40):
+        for _ in range(UPDATES):
             engine.update()
-    assert apart.finished.sum() >= 12  # games have ended, and others begun
+    assert apart.finished.min() >= 2  # games have ended, and others begun
     assert torch.equal(apart.finished, together.finished)
     torch.testing.assert_close(apart.losses, together.losses)
     torch.testing.assert_close(apart.fleet.values, together.fleet.values)
@@ -119,14 +120,12 @@ def test_two_layers_of_each_class_are_compiled_however_many_there_are(monkeypatc
 
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=note))
     torch.compiler.reset()
-    engine, classes = make_engine(parse_levels(2 * CORRIDOR + ROOMS), "rt", apart=True, compiled=True, num_layers=4)
+    engine, classes = make_engine(parse_levels(2 * CORRIDOR + ROOMS), "rt", apart=True, compiled=True, num_layers=3)
     engine.adam.update = update
-    for _ in range(2):
-        engine.update()
+    engine.update()
     assert len(traced) == 2 * len(classes) == 4
-    plain, _ = make_engine(parse_levels(2 * CORRIDOR + ROOMS), "rt", apart=False, num_layers=4)
-    for _ in range(2):
-        plain.update()
+    plain, _ = make_engine(parse_levels(2 * CORRIDOR + ROOMS), "rt", apart=False, num_layers=3)
+    plain.update()
     torch.testing.assert_close(engine.losses, plain.losses)
     torch.testing.assert_close(engine.fleet.values, plain.fleet.values)
 

@@ -259,10 +259,13 @@ class Network(nn.Module):
         seen = self.see(inputs, carry, step.hints, step.teacher_forced)
         return seen, *self.processor.enter(seen.features, carry.hidden)
 
-    def leave_layers(self, seen: EncodedInputs, carry: Carry, step: Step, nodes: Tensor, edges: Tensor) -> Carry:
-        """The part of `training_step` after the layers, of the nodes and edges that the last one returned."""
+    def leave_layers(
+        self, seen: EncodedInputs, carry: Carry, step: Step, nodes: Tensor, edges: Tensor
+    ) -> tuple[Packed, Packed, Packed]:
+        """The part of `training_step` after the layers, of the nodes and edges that the last one returned: the carry
+        without the hidden state, which is `processor.leave(nodes, edges)`."""
         assert isinstance(self.processor, RelationalProcessor)
-        return self._learn(seen, carry, self.processor.leave(nodes, edges), step)
+        return self._learn(seen, carry, self.processor.leave(nodes, edges), step)[1:]
 
     def _learn(self, seen: EncodedInputs, carry: Carry, new: GraphState, step: Step) -> Carry:
         carried = self._carry_on(seen, carry, new, step.keeps_output)

@@ -1,21 +1,40 @@
 """Training steps whose layers are kernels of their own, between two compiled pieces."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from relational_transformer.nn import RelationalTransformerLayer, kernels
-from relational_transformer.nn.kernels.whole_layer.parameters import NAMES
+from relational_transformer.nn.kernels.whole_layer.parameters import (
+    NAMES,
+    Learnt,
+    Orders,
+    Packed,
+    as_learnt,
+    orders_on,
+    pack,
+)
 from relational_transformer.nn.kernels.whole_layer.trajectory import Trajectory, kept_bytes
+from relational_transformer.processors import GraphState
 from relational_transformer.processors.relational import RelationalProcessor
 from relational_transformer.reasoning.network import Carry, EncodedInputs, Network
 from relational_transformer.reasoning.steps import Step
 
+from .compiling import compiled_for
 from .fleet_methods import FleetMethods
 from .precision import Precision
 
 LAYERS = "processor.transformer.layers"
+
+
+class Parameters(NamedTuple):
+    """What the steps of a trajectory take: parameters outside of the layers, one vector, and those of the layers."""
+
+    others: Tensor
+    learnt: list[Learnt]
+    packed: list[Packed]
 
 
 class AroundLayers:
@@ -27,13 +46,15 @@ class AroundLayers:
     """
 
     def __init__(self, methods: FleetMethods, network: Network, num_nodes: int, precision: Precision) -> None:
-        self.methods, self.fleet = methods, methods.fleet
+        self.methods, self.fleet, self.device = methods, methods.fleet, methods.device
+        self._lay_out: Callable[[Tensor, Orders], Parameters] | None = None
         self.names = tuple(name for name in self.fleet.shapes if not name.startswith(f"{LAYERS}."))
+        self.processor = network.processor
         self.layers: list[RelationalTransformerLayer] = []
         self.num_nodes = num_nodes
-        if isinstance(network.processor, RelationalProcessor) and precision == "bf16":
-            self.layers = list(network.processor.transformer.layers)  # pyright: ignore[reportAttributeAccessIssue]
-            self.num_nodes += network.processor.returns_globals  # the core node
+        if isinstance(self.processor, RelationalProcessor) and precision == "bf16":
+            self.layers = list(self.processor.transformer.layers)  # pyright: ignore[reportAttributeAccessIssue]
+            self.num_nodes += self.processor.returns_globals  # the core node
         self._like_edges = torch.empty(
             1, self.num_nodes, self.num_nodes, 0, dtype=torch.bfloat16, device=methods.device
         )
@@ -46,22 +67,38 @@ class AroundLayers:
             return False
         return all(kernels.is_one_kernel(layer, edges[:, 0], edges) for layer in self.layers)
 
-    def others(self, values: Tensor) -> Tensor:
-        """Of a vector like `fleet.values` the part outside of the layers, one vector."""
-        by_name = self.fleet.split(values)
-        return torch.cat([by_name[name].flatten() for name in self.names])
+    def begin(self, values: Tensor) -> "Parameters":
+        """The parameters, a vector like `fleet.values`, as the steps of a trajectory take them."""
+        if self._lay_out is None:
+            self._lay_out = compiled_for(self._parameters, self.device) if self.methods.compiled else self._parameters
+        return self._lay_out(values, orders_on(self.device))
 
-    def run(self, values: Tensor, others: Tensor, encoded: EncodedInputs, carry: Carry, steps: list[Step]) -> Carry:
-        """The carry after all steps."""
+    def _parameters(self, values: Tensor, orders: Orders) -> "Parameters":
         by_name = self.fleet.split(values)
         layers = [{name: by_name[f"{LAYERS}.{number}.{name}"] for name in NAMES} for number in range(len(self.layers))]
+        detached = [{name: value.detach() for name, value in layer.items()} for layer in layers]
+        return Parameters(
+            torch.cat([by_name[name].flatten() for name in self.names]),
+            [as_learnt(layer) for layer in layers],
+            [pack(layer, orders) for layer in detached],
+        )
+
+    def run(self, parameters: "Parameters", encoded: EncodedInputs, carry: Carry, steps: list[Step]) -> Carry:
+        """The carry after all steps."""
         graphs = encoded.features.nodes.shape[1]
-        trajectory = Trajectory(layers, len(steps), graphs, self.num_nodes)
+        trajectory = Trajectory(parameters.learnt, parameters.packed, len(steps), graphs, self.num_nodes)
         for number, step in enumerate(steps):
-            seen, nodes, edges = self.call("enter_layers", others, encoded, carry, step)
+            seen, nodes, edges = self.call("enter_layers", parameters.others, encoded, carry, step)
             nodes, edges = trajectory(number, nodes, edges)
-            carry = self.call("leave_layers", others, seen, carry, step, nodes, edges)
+            rest = self.call("leave_layers", parameters.others, seen, carry, step, nodes, edges)
+            carry = Carry(self._hidden(nodes, edges), *rest)
         return carry
+
+    def _hidden(self, nodes: Tensor, edges: Tensor) -> GraphState:
+        assert isinstance(self.processor, RelationalProcessor)
+        state = self.processor.leave(nodes, edges)
+        parts = {name: part.contiguous() for name, part in state._asdict().items() if part is not None}
+        return state._replace(**parts)
 
     def call(self, method: str, others: Tensor, *arguments: Any) -> Any:
         """A method of the network that uses no parameter of the layers."""

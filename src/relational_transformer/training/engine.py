@@ -99,13 +99,14 @@ class Engine:
         """
         values = for_computing(values, self.precision)
         around = self._around if self._around.fits and not self.recompute else None
-        parameters = values if around is None else around.others(values)
+        begun = None if around is None else around.begin(values)
+        parameters = values if begun is None else begun.others
         call = self._methods if around is None else around.call
         steps = self._steps(batch, teacher_forced)
         encoded = call("encode_inputs", parameters, batch.inputs)
         carry = self._like_later_ones(call("initial_carry", parameters, encoded))
-        if around is not None:
-            carry = around.run(values, parameters, encoded, carry, steps)
+        if around is not None and begun is not None:
+            carry = around.run(begun, encoded, carry, steps)
         else:
             for step in steps:
                 carry = self._advance(values, encoded, carry, step)

@@ -4,7 +4,14 @@ import pytest
 import torch
 
 from relational_transformer.nn.kernels.whole_layer import launching, whole_layer
-from relational_transformer.nn.kernels.whole_layer.parameters import NAMES
+from relational_transformer.nn.kernels.whole_layer.parameters import (
+    NAMES,
+    Learnt,
+    as_learnt,
+    gradients_by_name,
+    orders_on,
+    pack,
+)
 from relational_transformer.nn.kernels.whole_layer.trajectory import Trajectory, kept_bytes
 
 from .emulation import COMPILER, emulated
@@ -33,6 +40,12 @@ def parameters() -> list[dict[str, torch.Tensor]]:
     ]
 
 
+def make_trajectory(parameters) -> Trajectory:
+    orders = orders_on(torch.device("cpu"))
+    packed = [pack({name: value.detach() for name, value in layer.items()}, orders) for layer in parameters]
+    return Trajectory([as_learnt(layer) for layer in parameters], packed, STEPS, GRAPHS, NODES)
+
+
 def step_by_step(parameters, nodes, edges):
     for _ in range(STEPS):
         for layer in parameters:
@@ -45,7 +58,7 @@ def step_by_step(parameters, nodes, edges):
 
 
 def together(parameters, nodes, edges):
-    trajectory = Trajectory(parameters, STEPS, GRAPHS, NODES)
+    trajectory = make_trajectory(parameters)
     for step in range(STEPS):
         nodes, edges = trajectory(step, nodes, edges)
     return nodes, edges
@@ -67,6 +80,15 @@ def test_it_is_the_layers_one_after_another_at_every_step(parameters):
 
 
 def test_what_is_kept_is_counted(parameters):
-    trajectory = Trajectory(parameters, STEPS, GRAPHS, NODES)
+    trajectory = make_trajectory(parameters)
     kept = [tensor for layer in trajectory.layers for tensor in (*layer.rows.values(), layer.sums)]
     assert kept_bytes(LAYERS, STEPS, SEEDS, GRAPHS, NODES) == sum(tensor.nbytes for tensor in kept)
+
+
+def test_gradients_find_back_to_the_parameters(parameters):
+    learnt = as_learnt(parameters[0])
+    gradients = Learnt(*(torch.randn_like(tensor) for tensor in learnt))
+    leaves = list(parameters[0].values())
+    expected = torch.autograd.grad(learnt, leaves, gradients)
+    for name, gradient in zip(NAMES, expected, strict=True):
+        assert torch.equal(gradients_by_name(gradients)[name], gradient), name

@@ -17,10 +17,12 @@ from .parameters import (
     NAMES,
     NODE_HIDDEN,
     NUM_SUMS,
+    LayerWeights,
+    Learnt,
     gradients_by_name,
-    layer_weights,
-    pack_matrices,
-    pack_vectors,
+    orders_on,
+    pack_backward,
+    pack_forward,
 )
 
 
@@ -52,12 +54,13 @@ def layer_operator(nodes: Tensor, edges: Tensor, *parameters: Tensor) -> tuple[T
     nodes, edges = nodes.contiguous(), edges.contiguous()
     seeds, graphs, count, _ = nodes.shape
     outputs = _outputs(nodes, edges)
-    weights, alive = layer_weights(dict(zip(NAMES, parameters, strict=True)))
+    named = dict(zip(NAMES, parameters, strict=True))
+    matrices, vectors = pack_forward(named, orders_on(edges.device))
     new_nodes, new_edges, attention, middle_nodes, messages, context = (_address(tensor) for tensor in outputs)
+    weights = LayerWeights(matrices.data_ptr(), vectors.data_ptr())
     arguments = [weights, _address(nodes), _address(edges), new_nodes, new_edges]
     arguments += [attention, middle_nodes, messages, context]
     launch("layer_forward", count, (graphs, seeds), arguments, edges.device)
-    del alive
     return outputs
 
 
@@ -107,7 +110,7 @@ def layer_backward_operator(
     inputs = [tensor.contiguous() for tensor in inputs]
     nodes, edges, new_nodes, middle_nodes, messages, *_ = inputs
     named = dict(zip(NAMES, parameters, strict=True))
-    inputs += [pack_matrices(named).contiguous(), pack_vectors(named)]
+    inputs += pack_backward(named, orders_on(edges.device))
     seeds, graphs, count, size = nodes.shape
 
     def rows(width: int) -> Tensor:
@@ -168,7 +171,7 @@ def _save(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> N
 def _differentiate(ctx: Any, nodes_gradient: Tensor, edges_gradient: Tensor, *_: Any) -> tuple[Tensor, ...]:
     found = layer_backward(nodes_gradient, edges_gradient, *ctx.saved_tensors)
     nodes, edges, *weights = found
-    named = gradients_by_name(*weights)
+    named = gradients_by_name(Learnt(*weights))
     return nodes, edges, *(named[name] for name in NAMES)
 
 

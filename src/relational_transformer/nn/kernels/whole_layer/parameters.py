@@ -1,7 +1,9 @@
 """The parameters of a layer in the kernels' order, and the layouts the kernels read them in."""
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -108,6 +110,7 @@ SUMS = {
     "unused": (8,),
 }
 """Gradients that backward.cuh adds up over a graph, in the order of its buffer."""
+TURNED = ("edge_update.message_out.weight", "edge_update.feed_forward_out.weight")
 NUM_SUMS = sum(torch.Size(shape).numel() for shape in SUMS.values())
 
 
@@ -117,37 +120,95 @@ class LayerWeights(ctypes.Structure):
     _fields_ = [("matrices", ctypes.c_void_p), ("vectors", ctypes.c_void_p)]
 
 
-def layer_weights(parameters: Mapping[str, Tensor]) -> tuple[LayerWeights, list[Tensor]]:
-    """What forward.cuh reads of a layer's weights, and the tensors that must live until the kernel has begun."""
+class Packed(NamedTuple):
+    """What the kernels read of a layer's weights, [S, packed]: matrices bfloat16, vectors float32."""
+
+    forward_matrices: Tensor
+    forward_vectors: Tensor
+    backward_matrices: Tensor
+    backward_vectors: Tensor
+
+    @property
+    def forward_weights(self) -> LayerWeights:
+        return LayerWeights(self.forward_matrices.data_ptr(), self.forward_vectors.data_ptr())
+
+
+class Orders(NamedTuple):
+    """Which of a seed's numbers stands where in its packed matrices."""
+
+    forward: Tensor
+    backward: Tensor
+
+
+@cache
+def orders_on(device: torch.device) -> Orders:
+    """The orders of packed matrices, on a device."""
+    numbered = _numbered()
+    return Orders(_packed_forward(numbered).to(device), _packed(numbered).to(device))
+
+
+def pack(parameters: Mapping[str, Tensor], orders: Orders) -> Packed:
+    """Lay out the weights of a layer for both kernels."""
+    return Packed(*pack_forward(parameters, orders), *pack_backward(parameters, orders))
+
+
+def pack_forward(parameters: Mapping[str, Tensor], orders: Orders) -> tuple[Tensor, Tensor]:
+    """What forward.cuh reads."""
     bias = parameters[FEED_FORWARD_BIAS].float()
     rounded = bias.bfloat16()  # the bias in two numbers: products with 1
     rest = (bias - rounded.float()).bfloat16()
     flat = [parameters[name].flatten(1) for name in MATRICES] + [rounded, rest, torch.zeros_like(rest[:, :1])]
-    matrices = torch.cat(flat, dim=1).index_select(1, _order_of(bias.device, _packed_forward))
+    matrices = torch.cat(flat, dim=1).index_select(1, orders.forward)
     vectors = {name: parameters[name].float() for name in FORWARD_VECTORS}
     vectors["attention.node_qkv.bias"] = vectors["attention.node_qkv.bias"] + parameters[EDGE_BIAS].float()
-    alive = [matrices.contiguous(), torch.cat(list(vectors.values()), dim=1)]
-    return LayerWeights(*(tensor.data_ptr() for tensor in alive)), alive
+    return matrices.contiguous(), torch.cat(list(vectors.values()), dim=1)
 
 
-def pack_matrices(parameters: Mapping[str, Tensor]) -> Tensor:
-    """What backward.cuh reads of the matrices, [S, packed]: operands in the order of their fragments."""
+def pack_backward(parameters: Mapping[str, Tensor], orders: Orders) -> tuple[Tensor, Tensor]:
+    """What backward.cuh reads."""
     flat = torch.cat([parameters[name].flatten(1) for name in MATRICES], dim=1)
-    return flat.index_select(1, _order_of(flat.device, _packed))
-
-
-def pack_vectors(parameters: Mapping[str, Tensor]) -> Tensor:
-    """What backward.cuh reads of biases and norms, float32 [S, vectors]."""
     query = parameters["attention.node_qkv.bias"] + parameters[EDGE_BIAS]
     zeros = torch.zeros_like(parameters["edge_update.message_in.bias"])
     found = {**parameters, "attention.node_qkv.bias": query, "": zeros}
-    return torch.cat([found[name] for name in BACKWARD_VECTORS], dim=1).float()
+    vectors = torch.cat([found[name] for name in BACKWARD_VECTORS], dim=1).float()
+    return flat.index_select(1, orders.backward).contiguous(), vectors
 
 
-def gradients_by_name(
-    node_qkv: Tensor, edge_qkv: Tensor, output: Tensor, node_in: Tensor, node_out: Tensor, ends: Tensor, sums: Tensor
-) -> dict[str, Tensor]:
-    """The gradient of every parameter, [S, *shape], from products of matrices, [S, out, in], and the sums [S, sums]."""
+class Learnt(NamedTuple):
+    """The parameters of a layer in the form in which the gradients are made: matrices [S, out, in] whose gradients are
+    products of rows, and all others in the order of `SUMS`, [S, sums]."""
+
+    node_qkv: Tensor
+    edge_qkv: Tensor
+    output: Tensor
+    node_in: Tensor
+    node_out: Tensor
+    ends: Tensor
+    sums: Tensor
+
+
+def as_learnt(parameters: Mapping[str, Tensor]) -> Learnt:
+    """Bring parameters [S, *shape] into that form; `gradients_by_name` is the way back for gradients."""
+    own, reverse, sender, receiver = parameters["edge_update.message_in.weight"].split(CHANNELS, dim=2)
+    named = {**parameters, "own": own, "reverse": reverse}
+    for name in TURNED:
+        named[name] = named[name].transpose(1, 2)
+    named["attention.node_qkv.bias"] = parameters["attention.node_qkv.bias"] + parameters[EDGE_BIAS]
+    named["unused"] = torch.zeros_like(parameters["edge_update.feed_forward_in.bias"])
+    return Learnt(
+        node_qkv=parameters["attention.node_qkv.weight"],
+        edge_qkv=parameters["attention.edge_qkv.weight"],
+        output=parameters["node_output.weight"],
+        node_in=parameters["node_feed_forward_in.weight"],
+        node_out=parameters["node_feed_forward_out.weight"],
+        ends=torch.cat([sender, receiver], dim=1),
+        sums=torch.cat([named[name].flatten(1) for name in SUMS], dim=1),
+    )
+
+
+def gradients_by_name(gradients: Learnt) -> dict[str, Tensor]:
+    """The gradient of every parameter, [S, *shape], by name."""
+    node_qkv, edge_qkv, output, node_in, node_out, ends, sums = gradients
     pieces = sums.split([torch.Size(shape).numel() for shape in SUMS.values()], dim=1)
     named = {name: piece.unflatten(1, shape) for (name, shape), piece in zip(SUMS.items(), pieces, strict=True)}
     sender, receiver = ends.chunk(2, dim=1)
@@ -160,20 +221,9 @@ def gradients_by_name(
         "node_feed_forward_out.weight": node_out,
         "edge_update.message_in.weight": torch.cat([named["own"], named["reverse"], sender, receiver], dim=2),
     }
-    for name in ("edge_update.message_out.weight", "edge_update.feed_forward_out.weight"):
+    for name in TURNED:
         named[name] = named[name].transpose(1, 2)
     return {name: named[name] for name in NAMES}
-
-
-Packing = Callable[[Mapping[str, Tensor]], Tensor]
-_orders: dict[tuple[torch.device, Packing], Tensor] = {}
-
-
-def _order_of(device: torch.device, packing: Packing) -> Tensor:
-    """Which of a seed's numbers stands where in its packed matrices."""
-    if (device, packing) not in _orders:
-        _orders[device, packing] = packing(_numbered()).to(device)
-    return _orders[device, packing]
 
 
 def _numbered() -> dict[str, Tensor]:

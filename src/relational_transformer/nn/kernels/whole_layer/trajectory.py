@@ -1,7 +1,7 @@
 """The layers of a fleet over all steps of a trajectory: weights laid out once, their gradients made once."""
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,18 +9,7 @@ from torch import Tensor
 
 from .launching import launch
 from .operator import Arguments
-from .parameters import (
-    CHANNELS,
-    HEAD_SIZE,
-    HEADS,
-    NAMES,
-    NODE_HIDDEN,
-    NUM_SUMS,
-    gradients_by_name,
-    layer_weights,
-    pack_matrices,
-    pack_vectors,
-)
+from .parameters import CHANNELS, HEAD_SIZE, HEADS, NODE_HIDDEN, NUM_SUMS, Learnt, Packed
 
 FORWARD = ("new_nodes", "new_edges", "attention", "middle_nodes", "messages", "context")
 """What a layer's forward kernel writes, in the order of its arguments."""
@@ -61,7 +50,8 @@ class Trajectory:
     backward pass has come back to the beginning.
 
     Args:
-        layers: for each layer its parameters by their names in a `RelationalTransformerLayer`, bfloat16 [S, *shape].
+        learnt: for each layer its parameters as `as_learnt` gives them, bfloat16 [S, ...]: they get the gradients.
+        packed: for each layer its weights as `pack` lays them out.
         num_steps: how many steps there will be, T.
         graphs: of a seed at each step, G.
         nodes: of a graph, N.
@@ -69,13 +59,13 @@ class Trajectory:
     Every step must be called once, and the result differentiated once.
     """
 
-    def __init__(self, layers: Sequence[Mapping[str, Tensor]], num_steps: int, graphs: int, nodes: int) -> None:
-        first = layers[0][NAMES[0]]
-        self.seeds, self.graphs, self.nodes = len(first), graphs, nodes
-        self.num_steps = num_steps
-        parameters = [parameters[name] for parameters in layers for name in NAMES]
-        self.layers = [_Layer(self, {name: given[name].detach() for name in NAMES}) for given in layers]
-        self._begun = _Begin.apply(self, *parameters)
+    def __init__(
+        self, learnt: Sequence[Learnt], packed: Sequence[Packed], num_steps: int, graphs: int, nodes: int
+    ) -> None:
+        self.num_steps, self.graphs, self.nodes = num_steps, graphs, nodes
+        self.seeds = len(learnt[0].sums)
+        self.layers = [_Layer(self, weights) for weights in packed]
+        self._begun = _Begin.apply(self, *(tensor for layer in learnt for tensor in layer))
 
     def __call__(self, step: int, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
         """New nodes [S, G, N, D] and edges [S, G, N, N, D] after all layers."""
@@ -92,29 +82,29 @@ class Trajectory:
         return nodes_gradient, edges_gradient
 
     def parameter_gradients(self) -> list[Tensor]:
-        return [gradient for layer in self.layers for gradient in layer.parameter_gradients().values()]
+        return [gradient for layer in self.layers for gradient in layer.parameter_gradients()]
 
 
 class _Layer:
     """One layer: its weights as the kernels read them, and what its steps leave for each other, [T, S, G, ...]."""
 
-    def __init__(self, trajectory: Trajectory, parameters: Mapping[str, Tensor]) -> None:
+    def __init__(self, trajectory: Trajectory, packed: Packed) -> None:
         self.grid = (trajectory.graphs, trajectory.seeds)
         self.count = count = trajectory.nodes
-        self.weights, self.alive = layer_weights(parameters)
-        self.packed, self.vectors = pack_matrices(parameters).contiguous(), pack_vectors(parameters)
-        self.device = self.packed.device
+        self.packed = packed
+        like = packed.backward_matrices
+        self.device = like.device
         self.read: list[tuple[Tensor, Tensor] | None] = [None] * trajectory.num_steps
         steps = (trajectory.num_steps, trajectory.seeds, trajectory.graphs)
-        self.rows = {name: self.packed.new_empty(*steps, *shape) for name, shape in kept_shapes(count).items()}
-        self.sums = self.packed.new_empty(*steps, NUM_SUMS, dtype=torch.float32)
+        self.rows = {name: like.new_empty(*steps, *shape) for name, shape in kept_shapes(count).items()}
+        self.sums = like.new_empty(*steps, NUM_SUMS, dtype=torch.float32)
 
     def forward(self, step: int, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
         nodes, edges = nodes.contiguous(), edges.contiguous()
         self.read[step] = nodes, edges
         made = [self.rows[name][step] for name in FORWARD]
         addresses = [ctypes.c_void_p(tensor.data_ptr()) for tensor in (nodes, edges, *made)]
-        launch("layer_forward", self.count, self.grid, [self.weights, *addresses], self.device)
+        launch("layer_forward", self.count, self.grid, [self.packed.forward_weights, *addresses], self.device)
         return made[0], made[1]
 
     def backward(self, step: int, nodes_gradient: Tensor, edges_gradient: Tensor) -> tuple[Tensor, Tensor]:
@@ -125,26 +115,26 @@ class _Layer:
         made = torch.empty_like(given[0]), torch.empty_like(given[1])
         rows = [self.rows[name][step] for name in BACKWARD]
         lifted = torch.empty_like(self.rows["context"][step])
-        tensors = (*read, *kept, *given, self.packed, self.vectors, *made, *rows, lifted, self.sums[step])
+        tensors = (*read, *kept, *given, *self.packed[2:], *made, *rows, lifted, self.sums[step])
         arguments = Arguments(*(tensor.data_ptr() for tensor in tensors))
         launch("layer_backward", self.count, self.grid, [arguments], self.device)
         return made
 
-    def parameter_gradients(self) -> dict[str, Tensor]:
-        """Gradients of all parameters, over all steps and graphs, [S, *shape] by name."""
+    def parameter_gradients(self) -> Learnt:
+        """Gradients over all steps and graphs."""
         nodes, edges = (torch.stack(tensors) for tensors in zip(*(read for read in self.read if read), strict=True))
         rows = self.rows
         by_head = rows["message_gradient"].unflatten(-1, (HEADS, HEAD_SIZE))
         values = torch.einsum("tsgnhc,tsgnhd->tshcd", by_head, rows["context"]).flatten(2, 3).sum(0)
         query_key = _products(rows["query_key_gradient"], edges.flatten(3, 4))
-        return gradients_by_name(
+        return Learnt(
             node_qkv=_products(rows["qkv_gradient"], nodes),
             edge_qkv=torch.cat([query_key, values], dim=1),
             output=_products(rows["output_gradient"], rows["messages"]),
             node_in=_products(rows["node_in_gradient"], rows["middle_nodes"]),
             node_out=_products(rows["node_out_gradient"], rows["node_hidden"]),
             ends=_products(rows["send_receive_gradient"], rows["new_nodes"]),
-            sums=self.sums.sum((0, 2)).to(self.packed.dtype),
+            sums=self.sums.sum((0, 2)).to(by_head.dtype),
         )
 
 

@@ -133,7 +133,7 @@ class RelationalTransformerLayer(Pretrained):
         check_edges(edges, num_nodes, num_nodes)
         check_mask("attention_mask", attention_mask, (num_nodes, num_nodes))
         has_mask = node_mask is not None or attention_mask is not None
-        if not has_mask and kernels.enabled(edges) and kernels.is_one_kernel(self, nodes, edges):
+        if not has_mask and kernels.is_one_kernel(self, nodes, edges):
             return LayerOutput(*kernels.whole_layer(nodes, edges, dict(self.named_parameters())))
         messages = self.attention(
             nodes, edges, node_mask=node_mask, attention_mask=attention_mask, globals=globals

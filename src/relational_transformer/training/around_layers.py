@@ -63,9 +63,7 @@ class AroundLayers:
     def fits(self) -> bool:
         """Whether all layers are kernels as things are now; kernels can be turned on and off."""
         edges = self._like_edges
-        if not self.layers or not kernels.enabled(edges):
-            return False
-        return all(kernels.is_one_kernel(layer, edges[:, 0], edges) for layer in self.layers)
+        return bool(self.layers) and all(kernels.is_one_kernel(layer, edges[:, 0], edges) for layer in self.layers)
 
     def begin(self, values: Tensor) -> "Parameters":
         """The parameters, a vector like `fleet.values`, as the steps of a trajectory take them."""

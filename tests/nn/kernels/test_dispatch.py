@@ -7,7 +7,8 @@ from relational_transformer.nn import kernels
 from relational_transformer.nn.kernels import dispatch
 
 
-def test_a_cpu_tensor_takes_the_plain_path():
+def test_attention_and_edge_update_take_the_plain_path_unless_asked():
+    assert not kernels.enabled(torch.zeros(1))
     with kernels.use_kernels("auto"):
         assert not kernels.enabled(torch.zeros(1))
 

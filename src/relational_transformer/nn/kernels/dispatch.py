@@ -1,8 +1,9 @@
 """Which path runs: the fused kernels or the plain implementation.
 
-``RT_KERNELS=auto`` in the environment, or ``with use_kernels("auto"):`` in the code, takes the kernels wherever they
-can run: on a CUDA device of compute capability 8.0 or more. They are off unless asked for, because the compiled plain
-path was still the faster one when they were last measured (docs/performance.md).
+The default, ``auto``, takes the kernels that were measured to be faster than the compiled plain path: a whole layer as
+one kernel, where it fits (`whole_layer.is_one_kernel`). ``RT_KERNELS=on`` in the environment, or ``with
+use_kernels(True):`` in the code, also takes those of attention and edge update, on any CUDA device of compute capability
+8.0 or more: they save memory, and time only in bfloat16 (docs/performance.md). ``off`` and ``False`` take none.
 """
 
 import importlib.util
@@ -22,8 +23,8 @@ ENVIRONMENT_MODES: dict[str, Mode] = {"auto": "auto", "on": True, "off": False}
 
 
 def mode_from_environment() -> Mode:
-    """The mode that ``RT_KERNELS`` names: ``auto``, ``on`` or ``off`` (default)."""
-    name = os.environ.get("RT_KERNELS", "off")
+    """The mode that ``RT_KERNELS`` names: ``auto`` (default), ``on`` or ``off``."""
+    name = os.environ.get("RT_KERNELS", "auto")
     if name not in ENVIRONMENT_MODES:
         raise ValueError(f"RT_KERNELS is '{name}', but must be one of: {', '.join(ENVIRONMENT_MODES)}.")
     return ENVIRONMENT_MODES[name]
@@ -34,7 +35,7 @@ _mode: Mode = mode_from_environment()
 
 @contextmanager
 def use_kernels(mode: Mode) -> Iterator[None]:
-    """Within the block: ``True`` fused kernels always, ``False`` never, ``"auto"`` wherever they can run."""
+    """Within the block: ``True`` all fused kernels, ``False`` none, ``"auto"`` those that are known to be faster."""
     global _mode
     before, _mode = _mode, mode
     try:
@@ -58,9 +59,9 @@ def available(tensor: Tensor) -> bool:
 
 
 def enabled(tensor: Tensor) -> bool:
-    """Whether a layer given this tensor should call the kernels."""
+    """Whether attention and edge update should call their kernels on this tensor."""
     if _mode == "auto":
-        return tensor.is_cuda and available(tensor)
+        return False
     if _mode and not available(tensor):
         if tensor.dtype == torch.float64:
             return False

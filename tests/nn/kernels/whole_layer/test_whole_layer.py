@@ -107,6 +107,8 @@ def test_a_layer_is_one_kernel_only_where_it_can_be():
     assert not is_one_kernel(layer, nodes.float(), edges.float())
     assert not is_one_kernel(layer, *make_inputs(1, nodes=21))
     assert not is_one_kernel(RelationalTransformerLayer(**{**SIZES, "node_hidden_size": 64}), nodes, edges)
+    with kernels.use_kernels(False):
+        assert not is_one_kernel(layer, nodes, edges)
     launching.set_emulator(None)
     assert not is_one_kernel(layer, nodes, edges)
 

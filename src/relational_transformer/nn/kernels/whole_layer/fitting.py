@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from relational_transformer.nn.kernels.dispatch import current_mode
+
 from .launching import has_emulator
 from .parameters import CHANNELS, EDGE_HIDDEN, HEAD_SIZE, HEADS, MESSAGE_HIDDEN, NODE_HIDDEN
 
@@ -28,7 +30,9 @@ SIZES = {
 
 
 def is_one_kernel(layer: Any, nodes: Tensor, edges: Tensor) -> bool:
-    """Whether a `RelationalTransformerLayer` can be one kernel on these tensors, without masks."""
+    """Whether a `RelationalTransformerLayer` is to be one kernel on these tensors, without masks."""
+    if current_mode() is False:
+        return False
     if nodes.dtype != torch.bfloat16 or edges.dtype != torch.bfloat16 or nodes.shape[-2] > MOST_NODES:
         return False
     if any(getattr(layer, name) != size for name, size in SIZES.items()):

@@ -1,4 +1,5 @@
-"""Relational attention and the edge update on a GPU: plain, compiled and fused, against the card's own ceilings.
+"""Relational attention, the edge update and the whole layer on a GPU: plain, compiled and fused, against the card's own
+ceilings.
 
     python benchmarks/kernels.py                      # the paper's sizes, 20 and 80 seeds
     python benchmarks/kernels.py --cases all          # evaluation, large graphs, lobster and Sokoban as well
@@ -16,12 +17,15 @@ from functools import partial
 
 import torch
 from torch import Tensor
+from torch.func import functional_call, stack_module_state
 
+from relational_transformer import RelationalTransformerLayer
 from relational_transformer.nn import kernels
 from relational_transformer.nn.attention import relational_attention
 from relational_transformer.nn.edge_update import edge_update
 
-MESSAGE_SIZE, FEED_SIZE = 16, 8
+MESSAGE_SIZE, FEED_SIZE, NODE_HIDDEN_SIZE = 16, 8, 32
+FUNCTIONS = ["attention", "edge_update", "layer"]
 PATHS = ["plain", "compiled", "fused"]
 
 
@@ -55,6 +59,24 @@ class Case:
         forward = self.edges * self.edge_size * (6 * MESSAGE_SIZE + 4 * FEED_SIZE)
         tensor = 2 * self.edges * self.edge_size
         return (3 * forward, 5 * tensor) if training else (forward, 2 * tensor)
+
+    def layer_cost(self, training: bool) -> tuple[float, float]:
+        """FLOP and bytes in bfloat16 of what is as large as the edges: both of the above on edges that are read once."""
+        flops = self.attention_cost(training)[0] + self.edge_update_cost(training)[0]
+        return flops, self.edge_update_cost(training)[1]
+
+    def layer(self) -> tuple[Callable[..., Tensor], list[Tensor]]:
+        sizes = {"node_size": self.width, "edge_size": self.edge_size, "node_hidden_size": NODE_HIDDEN_SIZE}
+        heads = {"num_heads": self.heads, "head_size": self.head_size}
+        layers = [RelationalTransformerLayer(**sizes, **heads).cuda().bfloat16() for _ in range(self.seeds)]
+        parameters, _ = stack_module_state(layers)
+
+        def run(nodes: Tensor, edges: Tensor, *values: Tensor) -> Tensor:
+            return functional_call(layers[0], dict(zip(parameters, values, strict=True)), (nodes, edges)).edges
+
+        nodes = normal(self.seeds, self.graphs, self.nodes, self.width)
+        edges = normal(self.seeds, self.graphs, self.nodes, self.nodes, self.edge_size)
+        return torch.vmap(run), [nodes, edges, *(tensor.detach() for tensor in parameters.values())]
 
     def attention(self) -> tuple[Callable[..., Tensor], list[Tensor]]:
         def attend(query: Tensor, key: Tensor, value: Tensor, edges: Tensor, weight: Tensor) -> Tensor:
@@ -136,7 +158,7 @@ def measure(case: Case, name: str, path: str, training: bool) -> tuple[float, fl
     """Microseconds, and the peak of memory beyond the inputs in sizes of the edge tensor."""
     torch.compiler.reset()
     with kernels.use_kernels(path == "fused"):
-        function, inputs = case.attention() if name == "attention" else case.edge_update()
+        function, inputs = getattr(case, name)()
         if path == "compiled":
             function = torch.compile(function, fullgraph=True, dynamic=False)
         if training:
@@ -161,6 +183,7 @@ def train(function: Callable[..., Tensor], inputs: list[Tensor], gradient: Tenso
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", nargs="+", default=["paper-20", "paper-80"], choices=[*CASES, "all"])
+    parser.add_argument("--functions", nargs="+", default=FUNCTIONS, choices=FUNCTIONS)
     parser.add_argument("--paths", nargs="+", default=PATHS, choices=PATHS)
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
@@ -172,10 +195,9 @@ def main() -> None:
     print(f"{'':32}{'path':>10}{'us':>9}{'TFLOP/s':>9}{'GB/s':>7}{'of ceiling':>11}{'memory':>8}{'speed-up':>9}")
     for name in names:
         case = CASES[name]
-        for function in ("attention", "edge_update"):
+        for function in arguments.functions:
             for training in (False, True):
-                cost = case.attention_cost if function == "attention" else case.edge_update_cost
-                flops, size = cost(training)
+                flops, size = getattr(case, f"{function}_cost")(training)
                 floor = max(flops / teraflops / 1e6, size / gigabytes / 1e3)
                 anchor = None
                 for path in arguments.paths:

@@ -61,7 +61,7 @@ class Case:
         return (3 * forward, 5 * tensor) if training else (forward, 2 * tensor)
 
     def layer_cost(self, training: bool) -> tuple[float, float]:
-        """FLOP and bytes in bfloat16 of what is as large as the edges: both of the above on edges that are read once."""
+        """FLOP and bytes in bfloat16 of all that is edge-sized: both of the above, on edges that are read once."""
         flops = self.attention_cost(training)[0] + self.edge_update_cost(training)[0]
         return flops, self.edge_update_cost(training)[1]
 

@@ -66,10 +66,8 @@ class Case:
         return flops, self.edge_update_cost(training)[1]
 
     def layer(self) -> tuple[Callable[..., Tensor], list[Tensor]]:
-        sizes = {"node_size": self.width, "edge_size": self.edge_size, "node_hidden_size": NODE_HIDDEN_SIZE}
-        heads = {"num_heads": self.heads, "head_size": self.head_size}
-        layers = [RelationalTransformerLayer(**sizes, **heads).cuda().bfloat16() for _ in range(self.seeds)]
-        parameters, _ = stack_module_state(layers)
+        layers = [self._make_layer() for _ in range(self.seeds)]
+        parameters, _ = stack_module_state(layers)  # pyright: ignore[reportArgumentType]
 
         def run(nodes: Tensor, edges: Tensor, *values: Tensor) -> Tensor:
             return functional_call(layers[0], dict(zip(parameters, values, strict=True)), (nodes, edges)).edges
@@ -77,6 +75,16 @@ class Case:
         nodes = normal(self.seeds, self.graphs, self.nodes, self.width)
         edges = normal(self.seeds, self.graphs, self.nodes, self.nodes, self.edge_size)
         return torch.vmap(run), [nodes, edges, *(tensor.detach() for tensor in parameters.values())]
+
+    def _make_layer(self) -> RelationalTransformerLayer:
+        layer = RelationalTransformerLayer(
+            node_size=self.width,
+            edge_size=self.edge_size,
+            num_heads=self.heads,
+            head_size=self.head_size,
+            node_hidden_size=NODE_HIDDEN_SIZE,
+        )
+        return layer.cuda().bfloat16()
 
     def attention(self) -> tuple[Callable[..., Tensor], list[Tensor]]:
         def attend(query: Tensor, key: Tensor, value: Tensor, edges: Tensor, weight: Tensor) -> Tensor:

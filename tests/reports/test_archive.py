@@ -1,5 +1,6 @@
 """Which results belong to which cell, and what is said of those that were run differently."""
 
+import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -91,3 +92,15 @@ def test_damaged_results_are_named(tmp_path):
     (tmp_path / "result.json").write_text("{")
     with pytest.raises(ValueError, match=r"result.json is no result"):
         read_results(tmp_path)
+
+
+def test_the_same_seeds_with_and_without_kernels_are_two_results_and_other_seeds_one(tmp_path):
+    def write(name: str, scores: dict[int, float], kernels: str | bool) -> None:
+        path = write_result(tmp_path / name, "bfs", scores) / "result.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "kernels": kernels}))
+
+    write("first", {0: 0.5, 1: 0.6}, "auto")
+    write("more", {2: 0.7}, False)
+    assert [list(one.scores) for one in read_results(tmp_path)] == [[0, 1, 2]]
+    write("without", {0: 0.4, 1: 0.6}, False)
+    assert [one.scores for one in read_results(tmp_path)] == [{0: 50.0, 1: 60.0}, {0: 40.0, 1: 60.0, 2: 70.0}]

@@ -64,8 +64,9 @@ class Measured:
 
 
 def read_results(folder: Path) -> list[Measured]:
-    """All results below `folder`. Runs that differ in nothing but their seeds are one; a seed counts once. A seed
-    without a finite test score has failed, whatever else is said of it.
+    """All results below `folder`. Runs that differ in nothing but their seeds are one; a seed counts once. Where the same
+    seeds were trained with fused kernels and without, these are two. A seed without a finite test score has failed,
+    whatever else is said of it.
 
     >>> read_results(Path("an/empty/folder"))
     []
@@ -80,7 +81,18 @@ def read_results(folder: Path) -> list[Measured]:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{path} is no result ({type(error).__name__}: {error})") from None
         together[json.dumps([config, result.get("levels")], sort_keys=True)].append((path.parent, result))
-    return [_put_together(json.loads(what)[0], results) for what, results in together.items()]
+    return [_put_together(json.loads(what)[0], runs) for what, results in together.items() for runs in _apart(results)]
+
+
+def _apart(results: list[tuple[Path, dict[str, Any]]]) -> list[list[tuple[Path, dict[str, Any]]]]:
+    """The same seeds with fused kernels and without are two measurements; other seeds of either are of one."""
+    modes: dict[bool, list[tuple[Path, dict[str, Any]]]] = {True: [], False: []}
+    for path, result in results:
+        modes[bool(result.get("kernels"))].append((path, result))
+    with_kernels, without = (
+        {row["seed"] for _, result in runs for row in result["seeds"]} for runs in (modes[True], modes[False])
+    )
+    return [modes[True], modes[False]] if with_kernels & without else [results]
 
 
 def _put_together(config: dict[str, Any], results: list[tuple[Path, dict[str, Any]]]) -> Measured:

@@ -50,11 +50,13 @@ def test_graphs_and_streams_compute_what_the_cpu_does(tmp_path):
     torch.testing.assert_close(ours.losses[0].cpu(), reference.losses[0], rtol=1e-3, atol=1e-3)
 
 
-def test_kernels_train_like_the_plain_path(tmp_path):
+@pytest.mark.parametrize(("precision", "compile"), [("tf32", "off"), ("bf16", "off"), ("bf16", "on")])
+def test_kernels_train_like_the_plain_path(tmp_path, precision, compile):
+    setting = config(precision=precision, compile=compile)
     with kernels.use_kernels(True):
-        fused = run(config(precision="tf32"), tmp_path / "fused")
+        fused = run(setting, tmp_path / "fused")
     with kernels.use_kernels(False):
-        plain = run(config(precision="tf32"), tmp_path / "plain")
+        plain = run(setting, tmp_path / "plain")
     torch.testing.assert_close(fused.losses[0], plain.losses[0], rtol=0.02, atol=0.02)
 
 

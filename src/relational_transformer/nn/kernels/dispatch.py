@@ -2,8 +2,9 @@
 
 The default, ``auto``, takes the kernels that were measured to be faster than the compiled plain path: a whole layer as
 one kernel, where it fits (`whole_layer.is_one_kernel`). ``RT_KERNELS=on`` in the environment, or ``with
-use_kernels(True):`` in the code, also takes those of attention and edge update, on any CUDA device of compute capability
-8.0 or more: they save memory, and time only in bfloat16 (docs/performance.md). ``off`` and ``False`` take none.
+use_kernels(True):`` in the code, also takes those of attention and edge update, on any CUDA device of compute
+capability 8.0 or more: they save memory, and time only in bfloat16 (docs/performance.md). ``off`` and ``False`` take
+none.
 """
 
 import importlib.util

@@ -3,11 +3,11 @@
 // needed, in fragment order, so that a fragment is one 8-byte load of a lane (16 bytes where the weights are the left operand). What the kernel leaves to products of matrices outside: operator.py.
 //
 // Phases, a barrier between each two:
-// 0. e -> shared (cp.async); send/receive (warps 0-3, from n2); then X[ji] = B e_ij.
-// 1. Edge update backward. A chunk is 8 tiles of 16 edges, one a warp; the tile lives in 96 float32 registers (x1 -> x2 -> dx2 -> dy1 -> dx1 in place) and 48 packed
-//    ones (normalized x1; staged in place of y1). The sums over edges (dC, dDm, dEm, biases, norms) are split by columns: a matrix of the chunk is staged as bf16, then warp w
-//    reduces columns 24 w ... 24 w + 23 over its 128 edges by mma (staged matrix by ldmatrix.trans = B; A = h1^T, h2^T, dh2^T or a row of ones). Six matrices: de', de'*normal2,
-//    dx2 (h2 in the row's padding), normal1 (dh2 in the padding; y1 = affine of it, applied to the sum), dy1*normal1, dx1. After each, the sums are added to `partial` (one lane owns a number: deterministic). dx1 goes to the de buffer (global, bf16).
+// 1. Edge update backward. e -> shared (cp.async), for later. The forward kept the normalized edges, 1 / std, h1 and h2. A chunk is 8 tiles of 16 edges, one a warp; a lane
+//    holds channels 32 b + 8 q ... + 7 of two rows: 16 bytes at a time from and to memory, dx2 -> dy1 -> dx1 in place in 96 float32 registers. The sums over edges (dC, dDm,
+//    dEm, biases, norms) are split by columns: a matrix of the chunk is staged as bf16 (rows swizzled as in tile.cuh), then warp w reduces columns 24 w ... 24 w + 23 over its
+//    128 edges by mma (staged matrix by ldmatrix.trans = B; A = h1^T, h2^T, dh2^T or a row of ones). Six matrices: de', de'*normal2, dx2 (with h2), normal1 (with dh2; y1 = affine of it, applied to
+//    the sum at the end), dy1*normal1, dx1. After each, the sums are added to `partial` (one lane owns a number: deterministic). dx1 goes to the de buffer (global, bf16).
 // 2. dA, dB (columns by warps, over all edges), dsend, dreceive; nodes backward: T0 = gradient, T1 = normalized, T2 = result, rows by warps; dmessage.
 // 3. a, v and dmessage into shared memory; dv by heads.
 // 4. u_ih = We_v,h^T dmessage_ih into shared memory (as many nodes as fit). Row i a warp: g = e u + v dmessage (the latter a block-diagonal B), softmax backward, ds in place of a; de += a u.
@@ -25,20 +25,17 @@ constexpr int kRow = kChannels + 8;         // a row of channels in shared memor
 constexpr int kColumnTiles = kChannels / 8;  // accumulator tiles of a row of channels
 constexpr int kSteps = kChannels / 16;       // mma steps over the channels
 constexpr int kOwnTiles = kColumnTiles / kWarps, kOwnColumns = 8 * kOwnTiles;  // columns of one warp where columns are split
-constexpr int kStageBytes = kWarps * 16 * kRow * 2;                            // one 16-row tile a warp
+constexpr int kBlocks = kChannels / 32;                                        // a lane has 8 neighbouring channels of each (phase 1)
+constexpr int kStageBytes = kWarps * 16 * kChannels * 2;                       // one 16-row tile a warp
 constexpr int kMaxSharedBytes = 227 * 1024;
 constexpr float kEpsilon = 1e-5f, kMean = 1.0f / kChannels;
 
 // Packed weights of a seed, in bf16 elements: [out / 8][in / 16][lane][4], `pack_matrices` in parameters.py. In brackets: [out, in].
-constexpr int kOwnReverse = 0;                                           // A over B [32, 192]
-constexpr int kMessageOut = kOwnReverse + 32 * 192;                      // C [192, 16] (load_one_step)
-constexpr int kFeedIn = kMessageOut + 192 * 16;                          // Dm [8, 192]
-constexpr int kFeedOut = kFeedIn + 8 * 192;                              // Em [192, 8] (load_half_step)
-constexpr int kFeedOutTransposed = kFeedOut + 192 * 8;                   // [8, 192]
-constexpr int kFeedInTransposed = kFeedOutTransposed + 8 * 192;          // [192, 8] (load_half_step)
-constexpr int kMessageOutTransposed = kFeedInTransposed + 192 * 8;       // [16, 192]
-constexpr int kSendReceive = kMessageOutTransposed + 16 * 192;           // Ws over Wr [32, 192], permuted
-constexpr int kSendReceiveTransposed = kSendReceive + 32 * 192;          // [192, 32]
+constexpr int kFeedIn = 0;                                               // Dm [8, 192], as it is
+constexpr int kFeedOutTransposed = kFeedIn + 8 * 192;                    // Em^T [8, 192], permuted
+constexpr int kFeedInTransposed = kFeedOutTransposed + 8 * 192;          // [192, 8], rows reordered (load_half_step)
+constexpr int kMessageOutTransposed = kFeedInTransposed + 192 * 8;       // C^T [16, 192], permuted
+constexpr int kSendReceiveTransposed = kMessageOutTransposed + 16 * 192; // Ws^T beside Wr^T [192, 32]
 constexpr int kNodeIn = kSendReceiveTransposed + 192 * 32;               // F1 [32, 192], permuted
 constexpr int kNodeOut = kNodeIn + 32 * 192;                             // F2 [192, 32]
 constexpr int kNodeOutTransposed = kNodeOut + 192 * 32;                  // [32, 192]
@@ -53,11 +50,9 @@ constexpr int kToEdges = kEdgeValueTransposed + 192 * 192;               // We[:
 constexpr int kToEdgesBlocks = (2 * kChannels + 2 * kHidden1) / 32;      // its blocks of 32 columns
 constexpr int kPacked = kToEdges + 192 * 416;
 
-// Biases and norms of a seed, in floats. The six of the edge update first: phase 1 keeps them in shared memory.
-constexpr int kMessageOutBias = 0, kNorm1Weight = 192, kNorm1Bias = 384, kFeedOutBias = 576, kNorm2Weight = 768, kNorm2Bias = 960;
-constexpr int kEdgeVectors = 1152;
-constexpr int kOutputBias = 1152, kNodeNorm1Weight = 1344, kNodeOutBias = 1536, kNodeNorm2Weight = 1728, kQkvBias = 1920;
-constexpr int kNodeInBias = 2496, kSendReceiveBias = 2528 /* bs, then zeros */, kFeedInBias = 2560, kVectors = 2568;
+// Biases and norms of a seed, in floats. Phase 1 keeps the first two in shared memory.
+constexpr int kNorm1Weight = 0, kNorm2Weight = 192, kEdgeVectors = 384, kNorm1Bias = 384;
+constexpr int kOutputBias = 576, kNodeNorm1Weight = 768, kNodeOutBias = 960, kNodeNorm2Weight = 1152, kQkvBias = 1344, kNodeInBias = 1920, kVectors = 1952;
 
 // Sums over one graph, in floats: SUMS of parameters.py.
 constexpr int kSumOwn = 0, kSumReverse = 3072, kSumMessageOut = 6144, kSumFeedOut = 9216, kSumFeedIn = 10752, kSumRows = 12288;
@@ -71,8 +66,10 @@ struct Sizes {
     // Byte offsets into shared memory.
     static constexpr int kHidden = kMaxSharedBytes - kRows * kHidden1 * 2;  // X, at the end: phase 6 still reads it
     static constexpr int kSmall = kRows * kRow * 2, kStage = kSmall + N * 32 * 4;
-    static constexpr int kBuffers = kStage + 2 * kStageBytes + 4 * kEdgeVectors <= kHidden ? 2 : 1;
-    static constexpr int kVectorsAt = kStage + kBuffers * kStageBytes;  // phase 1
+    static constexpr int kBesideBytes = kWarps * 16 * kHidden2 * 2;     // h2 or dh2 of a chunk
+    static constexpr int kBuffers = kStage + 2 * kStageBytes + 2 * kBesideBytes + 4 * kEdgeVectors <= kHidden ? 2 : 1;
+    static constexpr int kBeside = kStage + kBuffers * kStageBytes;     // phase 1: h2, then dh2
+    static constexpr int kVectorsAt = kBeside + 2 * kBesideBytes;
     static constexpr int kPitch = kChannels + 4;                        // of the float32 node matrices, phase 2
     static constexpr int kNodeMatrix = N * kPitch * 4, kNodeHiddenAt = kStage + 3 * kNodeMatrix, kNodeRows = kNodeHiddenAt + N * 40 * 2;
     static constexpr int kLiftedPitch = kHeads * kRow + 16;                   // phases 3 and 4: u of so many nodes at a time, [kLiftedNodes][12][kRow]
@@ -92,7 +89,8 @@ struct Sizes {
 // Everything is contiguous, [seeds, graphs, ...] and bf16 unless it says otherwise; the grid is (graphs, seeds).
 struct Arguments {
     const bf16 *nodes, *edges;                                     // the layer's input: [N, D], [N, N, D]
-    const bf16 *new_nodes, *middle_nodes, *message, *attention;    // n2, n1, message [N, D]; a [H, N, N]
+    const bf16 *middle_nodes, *message, *attention;                // n1, message [N, D]; a [H, N, N]
+    const bf16 *edge_normals, *edge_hidden;                        // [2, N, N, D], [N, N, kHiddenRow]: see forward.cuh
     const bf16 *new_nodes_gradient, *new_edges_gradient;           // [N, D], [N, N, D]
     const bf16* weights;                                           // [seeds, kPacked]
     const float* vectors;                                          // [seeds, kVectors]
@@ -100,7 +98,6 @@ struct Arguments {
     bf16 *qkv_gradient, *query_key_gradient;                       // [N, 3D], [N, N, 2D]
     bf16 *message_gradient, *output_gradient, *node_out_gradient;  // [N, D] each
     bf16 *node_in_gradient, *node_hidden, *send_receive_gradient;  // [N, 32] each
-    bf16* lifted;                                                  // not used any more
     float* partial;                                                // [seeds, graphs, kPartial]
 };
 
@@ -113,11 +110,10 @@ __device__ __forceinline__ unsigned pair_at(const bf16* address) { return *(cons
 __device__ __forceinline__ float2 floats_at(const float* address) { return *(const float2*)address; }
 
 // Makes the compiler forget where these registers come from: else it keeps both halves of each unpacked, beyond its 255 registers.
-template <int count>
-__device__ __forceinline__ void keep_packed(unsigned (&pairs)[count][2]) {
+__device__ __forceinline__ void keep_packed(uint4 (&words)[kBlocks][2]) {
 #ifdef __CUDACC__
 #pragma unroll
-    for (int t = 0; t < count; ++t) asm volatile("" : "+r"(pairs[t][0]), "+r"(pairs[t][1]));
+    for (int k = 0; k < 2 * kBlocks; ++k) asm volatile("" : "+r"(words[k / 2][k % 2].x), "+r"(words[k / 2][k % 2].y), "+r"(words[k / 2][k % 2].z), "+r"(words[k / 2][k % 2].w));
 #endif
 }
 
@@ -188,11 +184,6 @@ template <int tiles>
 __device__ __forceinline__ void load_fragments(uint4 (&pairs)[tiles][kSteps / 2], const bf16* packed, int lane) {
 #pragma unroll
     for (int k = 0; k < tiles * kSteps / 2; ++k) pairs[k / (kSteps / 2)][k % (kSteps / 2)] = load_now_16(packed + (k * 32 + lane) * 8);
-}
-// Those of weights with one step, [192, 16]: two column tiles together.
-__device__ __forceinline__ void load_one_step(uint4 (&pairs)[kColumnTiles / 2], const bf16* packed, int lane) {
-#pragma unroll
-    for (int k = 0; k < kColumnTiles / 2; ++k) pairs[k] = load_now_16(packed + (k * 32 + lane) * 8);
 }
 // Those of weights with half a step, [192, 8], the other half zeros: four column tiles together.
 __device__ __forceinline__ void load_half_step(uint4 (&words)[kColumnTiles / 4], const bf16* packed, int lane) {
@@ -387,106 +378,105 @@ __device__ __forceinline__ void node_norm_sums(const float* matrix, float* sums)
     sums[column] = weight, sums[kChannels + column] = bias, sums[2 * kChannels + column] = before;
 }
 
-// sums [16 edges, 16] += the rows of a tile of edges, times 16 rows of packed weights.
-__device__ __forceinline__ void hidden_product(float (&sums)[2][4], const bf16* tile, const uint4 (&pairs)[2][kSteps / 2], int lane) {
-#pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-        unsigned a[4];
-        row_fragment(a, tile + step * 16, kRow, lane);
-#pragma unroll
-        for (int half = 0; half < 2; ++half) multiply_pairs(sums[half], a, pairs[half][step / 2], step);
+// The lane's places in 16 staged rows of channels (swizzled): of row r or r + 8, its eight channels of block b.
+struct StagedRows {
+    bf16 *even, *odd;
+    __device__ __forceinline__ StagedRows(bf16* tile, int lane) {
+        const int turn = swizzle(lane / 4);
+        bf16* base = tile + lane / 4 * kChannels + (lane % 4 ^ (turn & 3)) * 8;
+        even = base + (turn >> 2) * 32, odd = base - (turn >> 2) * 32;
     }
+    __device__ __forceinline__ uint4& at(int b, int below) const { return *(uint4*)((b & 1 ? odd : even) + 32 * b + below * 8 * kChannels); }
+};
+
+// Calls use(tile, below, k) for the lane's pairs of neighbouring channels of block b, in both rows: the k-th of the four, and the accumulator tile it lies in.
+template <class Use>
+__device__ __forceinline__ void for_pairs(int b, Use use) {
+#pragma unroll
+    for (int below = 0; below < 2; ++below)
+#pragma unroll
+        for (int k = 0; k < 4; ++k) use(4 * b + k, below, k);
 }
 
-// Normalizes the two rows of a lane; their reciprocal standard deviations. Here and in phase 1: `/ kChannels`, not `* kMean`, because the branches of a
-// division end a basic block; in one larger block ptxas (13.0) works ahead until it has to spill 40 registers.
-__device__ __forceinline__ void normalize(float (&x)[kColumnTiles][4], float (&rstd)[2]) {
-    float sum[2] = {0, 0}, squares[2] = {0, 0}, shift[2];
-#pragma unroll
-    for (int t = 0; t < kColumnTiles; ++t)
-#pragma unroll
-        for (int k = 0; k < 4; ++k) sum[k / 2] += x[t][k], squares[k / 2] += x[t][k] * x[t][k];
-    for (int k = 0; k < 2; ++k) {
-        const float mean = quad_sum(sum[k]) / kChannels;
-        rstd[k] = rsqrtf(max(quad_sum(squares[k]) / kChannels - mean * mean, 0.0f) + kEpsilon);
-        shift[k] = -mean * rstd[k];
+// The lane's eight numbers of block b of a vector.
+struct EightFloats {
+    float at[8];
+    __device__ __forceinline__ EightFloats(const float* vector, int b, int q) {
+        const float4 low = *(const float4*)(vector + 32 * b + 8 * q), high = *(const float4*)(vector + 32 * b + 8 * q + 4);
+        at[0] = low.x, at[1] = low.y, at[2] = low.z, at[3] = low.w, at[4] = high.x, at[5] = high.y, at[6] = high.z, at[7] = high.w;
     }
-#pragma unroll
-    for (int t = 0; t < kColumnTiles; ++t)
-#pragma unroll
-        for (int k = 0; k < 4; ++k) x[t][k] = x[t][k] * rstd[k / 2] + shift[k / 2];
-}
+};
 
-// ---- Phases 0 and 1: the edge update. Leaves dh1 in X, dx1 in edges_gradient, and the edge update's sums (but own, reverse) in partial. ----
+// ---- Phase 1: the edge update. Leaves e in shared memory (not yet waited for), dh1 in X, dx1 in edges_gradient, and the edge update's sums (but own, reverse) in partial; what is
+// left to do for those of Dm and of the first norm's bias: finish_edge_sums. ----
 template <int N>
-__device__ __forceinline__ void edge_update_backward(unsigned char* shared, const bf16* edges_in, const bf16* new_nodes, const bf16* gradient_in,
+__device__ __forceinline__ void edge_update_backward(unsigned char* shared, const bf16* edges_in, const bf16* edge_normals, const bf16* edge_hidden, const bf16* gradient_in,
                                                      const bf16* weights, const float* vectors, bf16* edges_gradient, float* partial) {
     using S = Sizes<N>;
+    constexpr bool whole = S::kRows == S::kEdges;  // no tile reaches beyond the edges; where one does, its rows are zeros there
     const int thread = thread_index(), warp = thread / 32, lane = thread % 32, r = lane / 4, q = lane % 4;
     bf16 *edges = (bf16*)shared, *hidden = (bf16*)(shared + S::kHidden), *stage = (bf16*)(shared + S::kStage);
-    float *small = (float*)(shared + S::kSmall), *vector = (float*)(shared + S::kVectorsAt);
+    bf16 *hidden2 = (bf16*)(shared + S::kBeside), *hidden2_gradient = hidden2 + S::kBesideBytes / 2;
+    float* vector = (float*)(shared + S::kVectorsAt);
 
+    if (thread == 0) prefetch_to_cache(gradient_in, S::kEdges * kChannels * 2), prefetch_to_cache(edge_normals, 2 * S::kEdges * kChannels * 2);
     for (int k = thread; k < kEdgeVectors / 4; k += kThreads) cp_async_16(vector + 4 * k, vectors + 4 * k);
+    for (int k = thread; k < 2 * S::kRows; k += kThreads) {  // X = h1
+        bf16* target = hidden + hidden_at(k / 2, k % 2);
+        if (whole || k < 2 * S::kEdges) cp_async_16(target, edge_hidden + k / 2 * kHiddenRow + k % 2 * 8);
+        else *(uint4*)target = make_uint4(0, 0, 0, 0);
+    }
+    cp_async_commit();
 #pragma unroll (S::kTiles % kWarps == 0 ? 2 : 1)
     for (int tile = warp; tile < S::kTiles; tile += kWarps)
         for_pieces(lane, [&](int row, int column) {
             const int edge = tile * 16 + row;
-            if (S::kRows == S::kEdges || edge < S::kEdges) cp_async_16(edges + edge * kRow + column, edges_in + edge * kChannels + column);
+            if (whole || edge < S::kEdges) cp_async_16(edges + edge * kRow + column, edges_in + edge * kChannels + column);
             else *(uint4*)(edges + edge * kRow + column) = make_uint4(0, 0, 0, 0);
         });
     cp_async_commit();
     for (int k = kSumMessageOut / 4 + thread; k < (kSumRows + 5 * kChannels) / 4; k += kThreads)  // the sums over edges begin at 0
         *(float4*)(partial + 4 * k) = make_float4(0, 0, 0, 0);
-    for (int k = 2 * S::kEdges + thread; k < 2 * S::kRows; k += kThreads) *(uint4*)(hidden + 8 * k) = make_uint4(0, 0, 0, 0);
-    node_product<N, 1, kSteps, true>(new_nodes, kChannels, weights + kSendReceive, 4, warp, lane, bias_of(vectors + kSendReceiveBias),
-                                     [&](int row, int column, float first, float second) { *(float2*)(small + row * 32 + column) = make_float2(first, second); });
-    uint4 reverse[2][kSteps / 2];
-    load_fragments(reverse, weights + kOwnReverse + 16 * kChannels, lane);
-    cp_async_wait<0>();
-    __syncthreads();
-
-    for (int tile = warp; tile < S::kTiles; tile += kWarps) {  // X[ji] = B e_ij
-        float sums[2][4];
-        clear(sums);
-        hidden_product(sums, edges + tile * 16 * kRow, reverse, lane);
-#pragma unroll
-        for (int below = 0; below < 2; ++below) {
-            const int edge = tile * 16 + r + 8 * below, turned = edge % N * N + edge / N;
-            if (edge < S::kEdges)
-                for (int half = 0; half < 2; ++half)
-                    pair_at(hidden + hidden_at(turned, half) + 2 * q) = pack_bf16(sums[half][2 * below], sums[half][2 * below + 1]);
-        }
-    }
+    if (thread < 2 * kHidden2) partial[kSumFeedInBias + thread] = 0;  // the last are unused
+    cp_async_wait<1>();
     __syncthreads();
 
     constexpr unsigned kOnes = 0x3F803F80u;
-    float sum_feed_in_bias[2] = {0, 0};
+    const int columns = row_offset(lane % 16, warp * kOwnColumns + lane / 16 * 8), last_columns = row_offset(lane % 16, warp * kOwnColumns + 16);
 #pragma unroll 1
     for (int chunk = 0; chunk < S::kChunks; ++chunk) {
-        const int tile = chunk * kWarps + warp, count = S::kTiles % kWarps == 0 ? kWarps : min(kWarps, S::kTiles - chunk * kWarps);
-        const bool valid = tile < S::kTiles;  // also where it always is: the branches keep ptxas from working ahead until it spills
+        const int thread = thread_index(), warp = thread / 32, lane = thread % 32, r = lane / 4, q = lane % 4;
+        const int own_tile = chunk * kWarps + warp, tile = S::kTiles % kWarps == 0 ? own_tile : min(own_tile, S::kTiles - 1), count = S::kTiles % kWarps == 0 ? kWarps : min(kWarps, S::kTiles - chunk * kWarps);
+        const int row0 = tile * 16 + r, row_in_chunk = warp * 16 + r;
+        const bool valid = S::kTiles % kWarps == 0 || own_tile < S::kTiles;  // else the last tile again, and its results are not kept
         int buffer = 0;
         auto staged = [&](int which) { return stage + (which % S::kBuffers) * (kStageBytes / 2); };
-        auto own_stage = [&](int which) { return staged(which) + warp * 16 * kRow; };
+        auto own_stage = [&](int which) { return StagedRows(staged(which) + warp * 16 * kChannels, lane); };
         // After the writing of a staged matrix: its columns, added up over the chunk's edges, go to `partial` (every number of which belongs to one
-        // lane of one warp). `row` of the plain sums (or -1), the sums of the products with the row's padding (hidden2_at) and with h1 (hidden1_at).
-        auto reduce = [&](int row, int hidden2_at, int hidden1_at, bool always_sync) {
+        // lane of one warp). `row` of the plain sums (or -1), the sums of the products with h2 or dh2 (`beside`, to hidden2_at) and with h1 (hidden1_at).
+        auto reduce = [&](int row, const bf16* beside, int hidden2_at, int hidden1_at, bool always_sync) {
             __syncthreads();
             const bf16* matrix = staged(buffer++);
-            float plain[kOwnTiles][4], with_hidden1[kOwnTiles][4];
+            float plain[kOwnTiles][4], with_hidden1[kOwnTiles][4], alone[4] = {0, 0, 0, 0};
             clear(plain), clear(with_hidden1);
 #pragma unroll 2
-            for (int k = 0; k < count; ++k, matrix += 16 * kRow) {
-                unsigned a[4] = {kOnes, kOnes, kOnes, kOnes}, b[kOwnTiles][2];
-                own_columns(b, matrix, warp, lane);
+            for (int k = 0; k < count; ++k, matrix += 16 * kChannels) {
+                unsigned a[4] = {kOnes, kOnes, kOnes, kOnes}, both[4], b[kOwnTiles][2];
+                ldmatrix_x4_transpose(both, matrix + columns);
+                ldmatrix_x2_transpose(b[2], matrix + last_columns);
+                b[0][0] = both[0], b[0][1] = both[1], b[1][0] = both[2], b[1][1] = both[3];
                 if (hidden2_at >= 0) {  // in rows 0 to 7; the others stay ones
-                    unsigned pad[2];
-                    ldmatrix_x2_transpose(pad, matrix + lane % 16 * kRow + kChannels);
-                    a[0] = pad[0], a[2] = pad[1];
+                    unsigned rows[2];
+                    ldmatrix_x2_transpose(rows, beside + (k * 16 + lane % 16) * kHidden2);
+                    a[0] = rows[0], a[2] = rows[1];
                 }
                 if (row >= 0 || hidden2_at >= 0)
 #pragma unroll
                     for (int t = 0; t < kOwnTiles; ++t) mma_16x8x16(plain[t], a, b[t]);
+                if (hidden2_at == kSumFeedIn) {
+                    const unsigned ones[2] = {kOnes, kOnes};
+                    mma_16x8x16(alone, a, ones);
+                }
                 if (hidden1_at >= 0) {
                     hidden_transposed(a, hidden, (chunk * kWarps + k) * 16, lane);
 #pragma unroll
@@ -494,205 +484,173 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
                 }
             }
             if (S::kBuffers == 1 || always_sync) __syncthreads();
-            auto add = [&](int at, float value) { atomicAdd(partial + at, value); };  // no other thread adds here: the order is that of the chunks
+            // No other thread adds here: the order is that of the chunks.
+            const int own = thread_index(), own_r = own % 32 / 4, own_q = own % 4;
+            float *sums = plain_pointer(partial + own / 32 * kOwnColumns + 2 * own_q), *by_hidden = plain_pointer(sums + own_r * kChannels);
 #pragma unroll
             for (int t = 0; t < kOwnTiles; ++t)
 #pragma unroll
                 for (int k = 0; k < 4; ++k) {
-                    const int column = warp * kOwnColumns + 8 * t + 2 * q + k % 2;
-                    if (row >= 0 && k >= 2 && r == 0) add(kSumRows + row * kChannels + column, plain[t][k]);
-                    if (hidden2_at >= 0 && k < 2) add(hidden2_at + r * kChannels + column, plain[t][k]);
-                    if (hidden1_at >= 0) add(hidden1_at + (r + k / 2 * 8) * kChannels + column, with_hidden1[t][k]);
+                    const int column = 8 * t + k % 2;
+                    if (row >= 0 && k >= 2 && own_r == 0) atomicAdd(sums + kSumRows + row * kChannels + column, plain[t][k]);
+                    if (hidden2_at >= 0 && k < 2) atomicAdd(by_hidden + hidden2_at + column, plain[t][k]);
+                    if (hidden1_at >= 0) atomicAdd(by_hidden + hidden1_at + k / 2 * 8 * kChannels + column, with_hidden1[t][k]);
+                }
+            if (hidden2_at == kSumFeedIn && own < 32 && own_q == 0) atomicAdd(partial + kSumFeedInBias + own_r, alone[0]);
+        };
+        auto load = [&](uint4 (&words)[kBlocks][2], const bf16* rows) {
+#pragma unroll
+            for (int below = 0; below < 2; ++below)
+#pragma unroll
+                for (int b = 0; b < kBlocks; ++b) {
+                    const bf16* at = rows + (row0 + 8 * below) * kChannels + 32 * b + 8 * q;
+                    if (whole) words[b][below] = load_now_16(at);
+                    else words[b][below] = make_uint4(0, 0, 0, 0), load_constant_16_if(row0 + 8 * below < S::kEdges, words[b][below], at);
                 }
         };
-        const int row0 = tile * 16 + r;
         float x[kColumnTiles][4], rstd1[2], rstd2[2], mean_d[2] = {0, 0}, mean_dx[2] = {0, 0};
-        unsigned normal1[kColumnTiles][2], hidden2[2];
-        auto y1 = [&](int t, int below) {  // the first norm's output at tile t
-            const float2 weight = floats_at(vector + kNorm1Weight + 8 * t + 2 * q), bias = floats_at(vector + kNorm1Bias + 8 * t + 2 * q);
-            const unsigned pair = normal1[t][below];
-            return make_float2(low_half(pair) * weight.x + bias.x, high_half(pair) * weight.y + bias.y);
-        };
+        uint4 gradient[kBlocks][2], normal1[kBlocks][2], normal2[kBlocks][2];
 
-        if (valid) {
-            uint4 own[2][kSteps / 2], message_out[kColumnTiles / 2], feed_in[1][kSteps / 2], feed_out[kColumnTiles / 4];
-            load_fragments(own, weights + kOwnReverse, lane);
-            load_one_step(message_out, weights + kMessageOut, lane);
-            for_pieces(lane, [&](int row, int column) {  // the gradient's tile
-                const int edge = tile * 16 + row;
-                bf16* target = own_stage(0) + row * kRow + column;
-                if (S::kRows == S::kEdges || edge < S::kEdges) cp_async_16(target, gradient_in + edge * kChannels + column);
-                else *(uint4*)target = make_uint4(0, 0, 0, 0);
-            });
-            cp_async_commit();
-            float sums[2][4];
-            unsigned hidden1[2][2];
-            clear(sums);
-            hidden_product(sums, edges + tile * 16 * kRow, own, lane);
+        {
+            load(gradient, gradient_in);
+            load(normal2, edge_normals + S::kEdges * kChannels);
+            if (lane < 16) {
+                const int edge = tile * 16 + lane;
+                uint4 row = make_uint4(0, 0, 0, 0);
+                if (whole || edge < S::kEdges) row = load_now_16(edge_hidden + edge * kHiddenRow + kHidden1);
+                *(uint4*)(hidden2 + (warp * 16 + lane) * kHidden2) = row;
+            }
 #pragma unroll
             for (int below = 0; below < 2; ++below) {
-                const int edge = min(row0 + 8 * below, S::kEdges - 1), receiver = edge / N, sender = edge % N;
-#pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    unsigned& pair = pair_at(hidden + hidden_at(row0 + 8 * below, half) + 2 * q);
-                    const float2 send = floats_at(small + sender * 32 + 8 * half + 2 * q), receive = floats_at(small + receiver * 32 + 16 + 8 * half + 2 * q);
-                    const float first = sums[half][2 * below] + low_half(pair) + send.x + receive.x;
-                    const float second = sums[half][2 * below + 1] + high_half(pair) + send.y + receive.y;
-                    pair = hidden1[half][below] = pack_bf16(max(first, 0.0f), max(second, 0.0f));
-                }
+                uint2 both = make_uint2(0, 0);
+                if (whole || row0 + 8 * below < S::kEdges) both = load_now_8(edge_hidden + (row0 + 8 * below) * kHiddenRow + kHidden1 + kHidden2);
+                rstd1[below] = __uint_as_float(both.x), rstd2[below] = __uint_as_float(both.y);
             }
-            unsigned a[4] = {hidden1[0][0], hidden1[0][1], hidden1[1][0], hidden1[1][1]};
+            const StagedRows to = own_stage(0);
 #pragma unroll
-            for (int t = 0; t < kColumnTiles; ++t) {
-                const bf16* at = edges + row0 * kRow + 8 * t + 2 * q;
-                const float2 bias = floats_at(vector + kMessageOutBias + 8 * t + 2 * q);
-                const unsigned above = pair_at(at), below = pair_at(at + 8 * kRow);
-                x[t][0] = low_half(above) + bias.x, x[t][1] = high_half(above) + bias.y;
-                x[t][2] = low_half(below) + bias.x, x[t][3] = high_half(below) + bias.y;
-                multiply_pairs(x[t], a, message_out[t / 2], t);
-            }
-            load_fragments(feed_in, weights + kFeedIn, lane);
-            load_half_step(feed_out, weights + kFeedOut, lane);
-            normalize(x, rstd1);
-            float feed[4] = {0, 0, 0, 0};
-#pragma unroll
-            for (int t = 0; t < kColumnTiles; ++t) {
-                normal1[t][0] = pack_bf16(x[t][0], x[t][1]), normal1[t][1] = pack_bf16(x[t][2], x[t][3]);
-                const float2 above = y1(t, 0), below = y1(t, 1), bias = floats_at(vector + kFeedOutBias + 8 * t + 2 * q);
-                a[t % 2 * 2] = pack_bf16(above.x, above.y), a[t % 2 * 2 + 1] = pack_bf16(below.x, below.y);
-                x[t][0] = above.x + bias.x, x[t][1] = above.y + bias.y, x[t][2] = below.x + bias.x, x[t][3] = below.y + bias.y;
-                if (t % 2) multiply_pairs(feed, a, feed_in[0][t / 4], t / 2);
-            }
-            keep_packed(normal1);
-            const float2 feed_bias = floats_at(vectors + kFeedInBias + 2 * q);
-            hidden2[0] = pack_bf16(max(feed[0] + feed_bias.x, 0.0f), max(feed[1] + feed_bias.y, 0.0f));
-            hidden2[1] = pack_bf16(max(feed[2] + feed_bias.x, 0.0f), max(feed[3] + feed_bias.y, 0.0f));
-            a[0] = hidden2[0], a[1] = hidden2[1], a[2] = a[3] = 0;
-#pragma unroll
-            for (int t = 0; t < kColumnTiles; ++t) multiply_half(x[t], a, feed_out[t / 4], t);
-            normalize(x, rstd2);
-            cp_async_wait<0>();
-            __syncwarp();
-            const bf16* at = own_stage(0) + r * kRow + 2 * q;
-#pragma unroll
-            for (int t = 0; t < kColumnTiles; ++t) {
-                const float2 weight = floats_at(vector + kNorm2Weight + 8 * t + 2 * q);
-#pragma unroll
-                for (int below = 0; below < 2; ++below) {
-                    const unsigned pair = pair_at(at + below * 8 * kRow + 8 * t);
-                    const float first = low_half(pair) * weight.x, second = high_half(pair) * weight.y;
+            for (int b = 0; b < kBlocks; ++b) {
+                const EightFloats weight(vector + kNorm2Weight, b, q);
+                to.at(b, 0) = gradient[b][0], to.at(b, 1) = gradient[b][1];
+                for_pairs(b, [&](int, int below, int k) {
+                    const unsigned pair = word(gradient[b][below], k), normal = word(normal2[b][below], k);
+                    const float first = low_half(pair) * weight.at[2 * k], second = high_half(pair) * weight.at[2 * k + 1];
                     mean_d[below] += first + second;
-                    mean_dx[below] += first * x[t][2 * below] + second * x[t][2 * below + 1];
-                }
+                    mean_dx[below] += first * low_half(normal) + second * high_half(normal);
+                });
             }
-            for (int k = 0; k < 2; ++k) mean_d[k] = quad_sum(mean_d[k]) / kChannels, mean_dx[k] = quad_sum(mean_dx[k]) / kChannels;
+            keep_packed(gradient), keep_packed(normal2);
+            for (int k = 0; k < 2; ++k) mean_d[k] = quad_sum(mean_d[k]) / kChannels * -rstd2[k], mean_dx[k] = quad_sum(mean_dx[k]) / kChannels * -rstd2[k];
         }
-        reduce(0, -1, -1, false);  // de'
+        reduce(0, nullptr, -1, -1, false);  // de'
 
-        if (valid) {  // x: normalized x2 -> dx2
-            bf16 *from = own_stage(buffer - 1) + r * kRow + 2 * q, *to = own_stage(buffer) + r * kRow + 2 * q;
+        {  // x = dx2
+            const StagedRows to = own_stage(buffer);
 #pragma unroll
-            for (int t = 0; t < kColumnTiles; ++t) {
-                const float2 weight = floats_at(vector + kNorm2Weight + 8 * t + 2 * q);
-#pragma unroll
-                for (int below = 0; below < 2; ++below) {
-                    const unsigned pair = pair_at(from + below * 8 * kRow + 8 * t);
-                    float &first = x[t][2 * below], &second = x[t][2 * below + 1];
-                    pair_at(to + below * 8 * kRow + 8 * t) = pack_bf16(low_half(pair) * first, high_half(pair) * second);
-                    first = rstd2[below] * (low_half(pair) * weight.x - mean_d[below] - first * mean_dx[below]);
-                    second = rstd2[below] * (high_half(pair) * weight.y - mean_d[below] - second * mean_dx[below]);
-                }
+            for (int b = 0; b < kBlocks; ++b) {
+                const EightFloats weight(vector + kNorm2Weight, b, q);
+                unsigned products[2][4];
+                for_pairs(b, [&](int t, int below, int k) {
+                    const unsigned pair = word(gradient[b][below], k), normal = word(normal2[b][below], k);
+                    const float first = low_half(pair), second = high_half(pair), normal_first = low_half(normal), normal_second = high_half(normal);
+                    products[below][k] = pack_bf16(first * normal_first, second * normal_second);
+                    x[t][2 * below] = rstd2[below] * weight.at[2 * k] * first + (normal_first * mean_dx[below] + mean_d[below]);
+                    x[t][2 * below + 1] = rstd2[below] * weight.at[2 * k + 1] * second + (normal_second * mean_dx[below] + mean_d[below]);
+                });
+                for (int below = 0; below < 2; ++below)
+                    to.at(b, below) = make_uint4(products[below][0], products[below][1], products[below][2], products[below][3]);
             }
         }
+        load(normal1, edge_normals);
         uint4 feed_out_transposed[1][kSteps / 2];
         load_fragments(feed_out_transposed, weights + kFeedOutTransposed, lane);
-        reduce(1, -1, -1, false);  // de' * normal2
+        reduce(1, nullptr, -1, -1, false);  // de' * normal2
 
-        unsigned hidden2_gradient[2];
-        if (valid) {
-            bf16* to = own_stage(buffer) + r * kRow + 2 * q;
-            float feed[4] = {0, 0, 0, 0};
-            unsigned a[4];
+        // Stages x as bf16, and in a product with weights [8 tiles, 192] adds to `sums`.
+        auto stage_and_multiply = [&](auto& sums, const auto& pairs) {
+            const StagedRows to = own_stage(buffer);
 #pragma unroll
-            for (int t = 0; t < kColumnTiles; ++t) {
-                a[t % 2 * 2] = pack_bf16(x[t][0], x[t][1]), a[t % 2 * 2 + 1] = pack_bf16(x[t][2], x[t][3]);
-                pair_at(to + 8 * t) = a[t % 2 * 2], pair_at(to + 8 * kRow + 8 * t) = a[t % 2 * 2 + 1];
-                if (t % 2) multiply_pairs(feed, a, feed_out_transposed[0][t / 4], t / 2);
+            for (int b = 0; b < kBlocks; ++b) {
+                uint4 rows[2];
+                for (int below = 0; below < 2; ++below)
+                    to.at(b, below) = rows[below] = make_uint4(pack_bf16(x[4 * b][2 * below], x[4 * b][2 * below + 1]), pack_bf16(x[4 * b + 1][2 * below], x[4 * b + 1][2 * below + 1]),
+                                                               pack_bf16(x[4 * b + 2][2 * below], x[4 * b + 2][2 * below + 1]), pack_bf16(x[4 * b + 3][2 * below], x[4 * b + 3][2 * below + 1]));
+                const unsigned first[4] = {rows[0].x, rows[1].x, rows[0].y, rows[1].y}, second[4] = {rows[0].z, rows[1].z, rows[0].w, rows[1].w};
+#pragma unroll
+                for (int tile = 0; tile < (int)(sizeof(sums) / sizeof(sums[0])); ++tile) {
+                    multiply_pairs(sums[tile], first, pairs[tile][b], 0);
+                    multiply_pairs(sums[tile], second, pairs[tile][b], 1);
+                }
+                if (sizeof(sums) / sizeof(sums[0]) == 2) {  // dx1
+                    for (int below = 0; below < 2; ++below)
+                        if (valid && (whole || row0 + 8 * below < S::kEdges)) *(uint4*)(edges_gradient + (row0 + 8 * below) * kChannels + 32 * b + 8 * q) = rows[below];
+                }
             }
-            pair_at(to + kChannels) = hidden2[0], pair_at(to + 8 * kRow + kChannels) = hidden2[1];
+        };
+        unsigned second_gradient[2];  // dh2
+        {
+            float feed[1][4];
+            clear(feed);
+            stage_and_multiply(feed, feed_out_transposed);
 #pragma unroll
             for (int below = 0; below < 2; ++below) {
-                const float first = low_half(hidden2[below]) > 0 ? feed[2 * below] : 0, second = high_half(hidden2[below]) > 0 ? feed[2 * below + 1] : 0;
-                sum_feed_in_bias[0] += first, sum_feed_in_bias[1] += second;
-                hidden2_gradient[below] = pack_bf16(first, second);
+                const unsigned pair = pair_at(hidden2 + (row_in_chunk + 8 * below) * kHidden2 + 2 * q);
+                second_gradient[below] = pack_bf16(low_half(pair) > 0 ? feed[0][2 * below] : 0, high_half(pair) > 0 ? feed[0][2 * below + 1] : 0);
+                pair_at(hidden2_gradient + (row_in_chunk + 8 * below) * kHidden2 + 2 * q) = second_gradient[below];
             }
         }
         uint4 feed_in_transposed[kColumnTiles / 4];
         load_half_step(feed_in_transposed, weights + kFeedInTransposed, lane);
-        reduce(2, kSumFeedOut, -1, false);  // dx2, with h2
+        reduce(2, hidden2, kSumFeedOut, -1, false);  // dx2, with h2
 
-        if (valid) {  // x: dx2 -> dy1
-            bf16* to = own_stage(buffer) + r * kRow + 2 * q;
-            const unsigned a[4] = {hidden2_gradient[0], hidden2_gradient[1], 0, 0};
+        {  // x: dx2 -> dy1
+            const StagedRows to = own_stage(buffer);
+            const unsigned a[4] = {second_gradient[0], second_gradient[1], 0, 0};
 #pragma unroll
-            for (int t = 0; t < kColumnTiles; ++t) {
-                pair_at(to + 8 * t) = normal1[t][0], pair_at(to + 8 * kRow + 8 * t) = normal1[t][1];
-                multiply_half(x[t], a, feed_in_transposed[t / 4], t);
+            for (int b = 0; b < kBlocks; ++b) {
+                to.at(b, 0) = normal1[b][0], to.at(b, 1) = normal1[b][1];
+#pragma unroll
+                for (int t = 4 * b; t < 4 * b + 4; ++t) multiply_half(x[t], a, feed_in_transposed[b], t);
             }
-            pair_at(to + kChannels) = hidden2_gradient[0], pair_at(to + 8 * kRow + kChannels) = hidden2_gradient[1];
         }
         keep_packed(normal1);
-        reduce(-1, kSumFeedIn, -1, false);  // normal1, with dh2
+        reduce(-1, hidden2_gradient, kSumFeedIn, -1, false);  // normal1, with dh2
 
-        if (valid) {  // x: dy1 -> dx1
-            bf16* to = own_stage(buffer) + r * kRow + 2 * q;
+        {  // x: dy1 -> dx1
+            const StagedRows to = own_stage(buffer);
             float sum_d[2] = {0, 0}, sum_dx[2] = {0, 0};
 #pragma unroll
-            for (int t = 0; t < kColumnTiles; ++t) {
-                const float2 weight = floats_at(vector + kNorm1Weight + 8 * t + 2 * q);
-#pragma unroll
-                for (int below = 0; below < 2; ++below) {
+            for (int b = 0; b < kBlocks; ++b) {
+                const EightFloats weight(vector + kNorm1Weight, b, q);
+                unsigned products[2][4];
+                for_pairs(b, [&](int t, int below, int k) {
                     float &first = x[t][2 * below], &second = x[t][2 * below + 1];
-                    const float normal_first = low_half(normal1[t][below]), normal_second = high_half(normal1[t][below]);
-                    pair_at(to + below * 8 * kRow + 8 * t) = pack_bf16(first * normal_first, second * normal_second);
-                    first *= weight.x, second *= weight.y;
+                    const unsigned normal = word(normal1[b][below], k);
+                    const float normal_first = low_half(normal), normal_second = high_half(normal);
+                    products[below][k] = pack_bf16(first * normal_first, second * normal_second);
+                    first *= weight.at[2 * k], second *= weight.at[2 * k + 1];
                     sum_d[below] += first + second, sum_dx[below] += first * normal_first + second * normal_second;
-                }
+                });
+                for (int below = 0; below < 2; ++below)
+                    to.at(b, below) = make_uint4(products[below][0], products[below][1], products[below][2], products[below][3]);
             }
             keep_packed(normal1);
             for (int k = 0; k < 2; ++k) sum_d[k] = quad_sum(sum_d[k]) / kChannels * -rstd1[k], sum_dx[k] = quad_sum(sum_dx[k]) / kChannels * -rstd1[k];
 #pragma unroll
-            for (int t = 0; t < kColumnTiles; ++t)
-#pragma unroll
-                for (int k = 0; k < 4; ++k) {
-                    const float normal = k % 2 ? high_half(normal1[t][k / 2]) : low_half(normal1[t][k / 2]);
-                    x[t][k] = rstd1[k / 2] * x[t][k] + (normal * sum_dx[k / 2] + sum_d[k / 2]);
-                }
+            for (int b = 0; b < kBlocks; ++b)
+                for_pairs(b, [&](int t, int below, int k) {
+                    const unsigned normal = word(normal1[b][below], k);
+                    x[t][2 * below] = rstd1[below] * x[t][2 * below] + (low_half(normal) * sum_dx[below] + sum_d[below]);
+                    x[t][2 * below + 1] = rstd1[below] * x[t][2 * below + 1] + (high_half(normal) * sum_dx[below] + sum_d[below]);
+                });
         }
         uint4 message_out_transposed[2][kSteps / 2];
         load_fragments(message_out_transposed, weights + kMessageOutTransposed, lane);
-        reduce(3, -1, -1, false);  // dy1 * normal1
+        reduce(3, nullptr, -1, -1, false);  // dy1 * normal1
 
-        float hidden1_gradient[2][4];
-        clear(hidden1_gradient);
-        if (valid) {
-            bf16* to = own_stage(buffer) + r * kRow + 2 * q;
-            unsigned a[4];
-#pragma unroll
-            for (int t = 0; t < kColumnTiles; ++t) {
-                a[t % 2 * 2] = pack_bf16(x[t][0], x[t][1]), a[t % 2 * 2 + 1] = pack_bf16(x[t][2], x[t][3]);
-                pair_at(to + 8 * t) = a[t % 2 * 2], pair_at(to + 8 * kRow + 8 * t) = a[t % 2 * 2 + 1];
-                if (t % 2)
-                    for (int half = 0; half < 2; ++half) multiply_pairs(hidden1_gradient[half], a, message_out_transposed[half][t / 4], t / 2);
-            }
-            __syncwarp();
-            for_pieces(lane, [&](int row, int column) {
-                const int edge = tile * 16 + row;
-                if (S::kRows == S::kEdges || edge < S::kEdges)
-                    *(uint4*)(edges_gradient + edge * kChannels + column) = *(const uint4*)(own_stage(buffer) + row * kRow + column);
-            });
-        }
-        reduce(4, -1, kSumMessageOut, true);  // dx1, with h1
+        float first_gradient[2][4];  // dh1
+        clear(first_gradient);
+        stage_and_multiply(first_gradient, message_out_transposed);
+        reduce(4, nullptr, -1, kSumMessageOut, true);  // dx1, with h1
 
         if (valid)
 #pragma unroll
@@ -701,35 +659,27 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
                 unsigned& pair = pair_at(hidden + hidden_at(row0 + 8 * below, half) + 2 * q);
                 const unsigned before = pair;
                 pair = pack_bf16(
-                    low_half(before) > 0 ? hidden1_gradient[half][2 * below] : 0, high_half(before) > 0 ? hidden1_gradient[half][2 * below + 1] : 0);
+                    low_half(before) > 0 ? first_gradient[half][2 * below] : 0, high_half(before) > 0 ? first_gradient[half][2 * below + 1] : 0);
             }
-    }
-
-    float* scratch = (float*)stage;  // free since the last barrier
-    for (int k = 0; k < 2; ++k) {
-        const float sum = column_sum(sum_feed_in_bias[k]);
-        if (r == 0) scratch[warp * kHidden2 + 2 * q + k] = sum;
-    }
-    __syncthreads();
-    float feed_in_bias = 0;  // of hidden channel r
-    for (int k = 0; k < kWarps; ++k) feed_in_bias += scratch[k * kHidden2 + r];
-    if (warp == 0 && q == 0) partial[kSumFeedInBias + r] = feed_in_bias, partial[kSumFeedInBias + kHidden2 + r] = 0;  // the last are unused
-#pragma unroll
-    for (int k = 0; k < 2 * kOwnTiles; ++k) {  // dh2^T y1, from dh2^T normal1 (this lane's own sums)
-        const int column = warp * kOwnColumns + k / 2 * 8 + 2 * q + k % 2;
-        float& sum = partial[kSumFeedIn + r * kChannels + column];
-        sum = sum * vector[kNorm1Weight + column] + feed_in_bias * vector[kNorm1Bias + column];
-    }
-    __syncthreads();
-    if (thread < kChannels) {  // the sum of dy1 = dx2 + Dm^T dh2
-        const int column = thread, within = column % 16;
-        float sum = partial[kSumRows + 2 * kChannels + column];
-        for (int m = 0; m < kHidden2; ++m)
-            sum += partial[kSumFeedInBias + m] * as_float(weights[kFeedIn + (column / 32 * 32 + m * 4 + within % 8 / 2) * 8 + column / 16 % 2 * 4 + within / 8 * 2 + within % 2]);
-        partial[kSumEdgeNorm1Bias + column] = sum;
     }
 }
 
+// Two sums of the edge update that follow from others, made when those have long been written: dDm = dh2^T y1 from dh2^T normal1, and that of the first norm's bias, the
+// sum of dy1 = dx2 + Dm^T dh2. A thread takes a column.
+__device__ __forceinline__ void finish_edge_sums(const bf16* weights, const float* vectors, float* partial) {
+    const int column = thread_index();
+    if (column >= kChannels) return;
+    float sums[kHidden2], bias[kHidden2], sum = partial[kSumRows + 2 * kChannels + column];
+    const float norm_weight = vectors[kNorm1Weight + column], norm_bias = vectors[kNorm1Bias + column];
+#pragma unroll
+    for (int m = 0; m < kHidden2; ++m) sums[m] = partial[kSumFeedIn + m * kChannels + column], bias[m] = partial[kSumFeedInBias + m];
+#pragma unroll
+    for (int m = 0; m < kHidden2; ++m) {
+        partial[kSumFeedIn + m * kChannels + column] = sums[m] * norm_weight + bias[m] * norm_bias;
+        sum += bias[m] * as_float(weights[kFeedIn + m * kChannels + column]);
+    }
+    partial[kSumEdgeNorm1Bias + column] = sum;
+}
 
 // ---- Phase 2, edges: the weight gradients of A and B, and the gradients of send and receive (bf16, [N][40] in `small`). ----
 template <int N>
@@ -1275,10 +1225,12 @@ __device__ __forceinline__ void run(const Arguments& all) {
     int g, seed;  // the graph and its seed
 
     read_place(g, seed);
-    edge_update_backward<N>(shared, all.edges + g * edge_size, all.new_nodes + g * node_size, plain_pointer(all.new_edges_gradient + g * edge_size),
+    edge_update_backward<N>(shared, all.edges + g * edge_size, plain_pointer(all.edge_normals + 2 * g * edge_size), plain_pointer(all.edge_hidden + (long long)g * S::kEdges * kHiddenRow),
+                            plain_pointer(all.new_edges_gradient + g * edge_size),
                             plain_pointer(all.weights + (long long)seed * kPacked), plain_pointer(all.vectors + (long long)seed * kVectors), plain_pointer(all.edges_gradient + g * edge_size),
                             plain_pointer(all.partial + (long long)g * kPartial));
     if (BACKWARD_LAST_PHASE < 2) return;
+    cp_async_wait<0>();
     __syncthreads();
 
     read_place(g, seed);
@@ -1337,6 +1289,7 @@ __device__ __forceinline__ void run(const Arguments& all) {
                                                  residual_of(all.output_gradient + g * node_size), [&](int row, int column, float first, float second) {
         pair_at(all.nodes_gradient + g * node_size + row * D + column) = pack_bf16(first, second);
     });
+    finish_edge_sums(weights, all.vectors + (long long)seed * kVectors, plain_pointer(all.partial + (long long)g * kPartial));
     if (thread < 3 * D / 4) {  // four columns a thread
         float4 sum = make_float4(0, 0, 0, 0);
 #pragma unroll

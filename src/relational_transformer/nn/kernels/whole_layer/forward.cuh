@@ -689,8 +689,9 @@ __device__ __forceinline__ void project_ends(const TileFragments& weight) {
 // of the next product. 16 edges: [b][t][0, 1] are channels 32 b + 8 q + 2 t and the next of the upper row.
 using EdgeValues = float[kColumnBlocks][4][4];
 
-__device__ __forceinline__ void normalize_edges(EdgeValues& x, const float* weight, const float* bias) {
-    float scale[2], shift[2];  // (x - mean) / std = x * scale + shift
+// LayerNorm in two parts; `scale` is 1 / std of both rows.
+__device__ __forceinline__ void normalize_edges(EdgeValues& x, float (&scale)[2]) {
+    float shift[2];  // (x - mean) / std = x * scale + shift
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
         float sums[4] = {}, squares[4] = {};  // four chains; one pass: residuals of normalized edges have small means
@@ -707,16 +708,23 @@ __device__ __forceinline__ void normalize_edges(EdgeValues& x, const float* weig
         shift[half] = -mean * scale[half];
     }
 #pragma unroll
+    for (int k = 0; k < kColumnBlocks * 16; ++k) {
+        float& value = x[k / 16][k / 4 % 4][k % 4];
+        value = value * scale[k % 4 / 2] + shift[k % 4 / 2];
+    }
+}
+__device__ __forceinline__ void scale_edges(EdgeValues& x, const float* weight, const float* bias) {
+#pragma unroll
     for (int k = 0; k < kColumnBlocks * 2; ++k) {
         const int column = k / 2 * 32 + quad_position() * 8 + k % 2 * 4;
         const float4 w = *(const float4*)(weight + column), b = *(const float4*)(bias + column);
         float(&one)[4] = x[k / 2][k % 2 * 2], (&two)[4] = x[k / 2][k % 2 * 2 + 1];
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            one[2 * half] = (one[2 * half] * scale[half] + shift[half]) * w.x + b.x;
-            one[2 * half + 1] = (one[2 * half + 1] * scale[half] + shift[half]) * w.y + b.y;
-            two[2 * half] = (two[2 * half] * scale[half] + shift[half]) * w.z + b.z;
-            two[2 * half + 1] = (two[2 * half + 1] * scale[half] + shift[half]) * w.w + b.w;
+            one[2 * half] = one[2 * half] * w.x + b.x;
+            one[2 * half + 1] = one[2 * half + 1] * w.y + b.y;
+            two[2 * half] = two[2 * half] * w.z + b.z;
+            two[2 * half + 1] = two[2 * half + 1] * w.w + b.w;
         }
     }
 }
@@ -749,10 +757,22 @@ __device__ __forceinline__ uint4 pack_row(const float (&block)[4][4], int half) 
                       pack_bf16(block[2][2 * half], block[2][2 * half + 1]), pack_bf16(block[3][2 * half], block[3][2 * half + 1]));
 }
 
+// Writes 16 rows of channels from row 16 `tile` on, as far as there are any.
+__device__ __forceinline__ void store_edges(const EdgeValues& x, int tile, bf16* rows) {
+    constexpr bool whole = kEdges % 16 == 0;  // every tile is full
+    const int upper = 16 * tile + fragment_row();
+    bf16* output = rows + upper * kChannels + 8 * quad_position();
+#pragma unroll
+    for (int b = 0; b < kColumnBlocks; ++b) {
+        if (whole || upper < kEdges) *(uint4*)(output + 32 * b) = pack_row(x[b], 0);
+        if (whole || upper + 8 < kEdges) *(uint4*)(output + 8 * kChannels + 32 * b) = pack_row(x[b], 1);
+    }
+}
+
 // The hidden layer of all the warp's tiles, with its weights in registers as the left operand; the result, transposed, is
 // the left operand of the next product: 4 words a lane and tile, kept in shared memory (each lane reads what it wrote).
 // Begins with project_ends, between two barriers.
-__device__ __forceinline__ void edges_hidden(const HiddenWeights& weights, uint4* hidden) {
+__device__ __forceinline__ void edges_hidden(const HiddenWeights& weights, uint4* hidden, bf16* edge_hidden) {
     const bf16* edges = shared_at<bf16>(ForwardShared::edges);
     const int r = fragment_row(), q = quad_position();
     const float* senders = shared_at<float>(ForwardShared::senders) + r * kNodeStride;
@@ -805,15 +825,21 @@ __device__ __forceinline__ void edges_hidden(const HiddenWeights& weights, uint4
                 words[t + 2 * half] = movmatrix_transpose(pack_bf16(fmaxf(d[t][2 * half] + back[t][2 * half], 0.0f),
                                                                     fmaxf(d[t][2 * half + 1] + back[t][2 * half + 1], 0.0f)));
         hidden[tile * 32] = make_uint4(words[0], words[1], words[2], words[3]);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            const int edge = 16 * tile + k % 2 * 8 + r;
+            if (kEdges % 16 == 0 || edge < kEdges) *(unsigned*)(edge_hidden + edge * kHiddenRow + k / 2 * 8 + 2 * q) = words[k];
+        }
     }
 }
 
-__device__ __forceinline__ void update_edges(const bf16* matrices, const HiddenWeights& hidden_weights, bf16* new_edges) {
+__device__ __forceinline__ void update_edges(const bf16* matrices, const HiddenWeights& hidden_weights, bf16* new_edges, bf16* edge_normals,
+                                             bf16* edge_hidden) {
     const int r = fragment_row(), q = quad_position(), lane = lane_index();
     uint4* hidden = shared_at<uint4>(ForwardShared::scores) + lane;  // [tiles, 32]
     TileFragments in_weight;  // k permuted as the accumulators lie
     load_tile(in_weight, matrices + PackedMatrices::edge_feed_forward_in);
-    edges_hidden(hidden_weights, hidden);
+    edges_hidden(hidden_weights, hidden, edge_hidden);
     const float2 in_bias = *(const float2*)(shared_vector(PackedVectors::edge_feed_forward_in_bias) + 2 * q);
     const unsigned one_pair = q == 0 ? 0x3F803F80u : 0;  // the second hidden layer fills half of k: 1 at k = 8 and 9, times its bias
 #pragma unroll 1
@@ -839,7 +865,15 @@ __device__ __forceinline__ void update_edges(const bf16* matrices, const HiddenW
             add_product(x, activation, shared_at<uint4>(ForwardShared::message_out) + part * 12 * 32 + lane);
             if (part == 0) add_vector(x, shared_vector(PackedVectors::edge_message_out_bias));
             const float* norm = shared_vector(PackedVectors::edge_norm_weight) + part * next_vectors;
-            normalize_edges(x, norm, norm + kChannels);
+            float scale[2];
+            normalize_edges(x, scale);
+            store_edges(x, tile, edge_normals + part * kEdges * kChannels);
+            if (q == 0) {
+                float* scales = (float*)(edge_hidden + upper * kHiddenRow + kMessageHidden + kEdgeHidden) + part;
+                if (kEdges % 16 == 0 || upper < kEdges) scales[0] = scale[0];
+                if (kEdges % 16 == 0 || lower < kEdges) scales[8 * kHiddenRow / 2] = scale[1];
+            }
+            scale_edges(x, norm, norm + kChannels);
             if (part == 1) break;
             float d[2][4] = {{in_bias.x, in_bias.y, in_bias.x, in_bias.y}, {0, 0, 0, 0}};  // two chains
 #pragma unroll
@@ -852,14 +886,11 @@ __device__ __forceinline__ void update_edges(const bf16* matrices, const HiddenW
             for (int k = 0; k < 4; ++k) d[0][k] = fmaxf(d[0][k] + d[1][k], 0.0f);
             activation[0] = pack_bf16(d[0][0], d[0][1]), activation[1] = pack_bf16(d[0][2], d[0][3]);
             activation[2] = activation[3] = one_pair;
+            bf16* second = edge_hidden + upper * kHiddenRow + kMessageHidden + 2 * q;
+            if (kEdges % 16 == 0 || upper < kEdges) *(unsigned*)second = activation[0];
+            if (kEdges % 16 == 0 || lower < kEdges) *(unsigned*)(second + 8 * kHiddenRow) = activation[1];
         }
-        bf16* output = new_edges + upper * kChannels + 8 * q;
-#pragma unroll
-        for (int b = 0; b < kColumnBlocks; ++b) {
-            const bool whole = kEdges % 16 == 0;  // every tile is full
-            if (whole || upper < kEdges) *(uint4*)(output + 32 * b) = pack_row(x[b], 0);
-            if (whole || lower < kEdges) *(uint4*)(output + 8 * kChannels + 32 * b) = pack_row(x[b], 1);
-        }
+        store_edges(x, tile, new_edges);
     }
 }
 
@@ -874,7 +905,9 @@ layer_forward(LayerWeights weights,
               bf16* attention,          // [H, N, N]; this and the rest: what the backward reads
               bf16* middle_nodes,       // [N, D] after the first norm
               bf16* messages,           // [N, D]
-              bf16* context             // [N, H, D]
+              bf16* context,            // [N, H, D]
+              bf16* edge_normals,       // [2, N, N, D]: edges normalized, by the first norm and by the second
+              bf16* edge_hidden         // [N, N, kHiddenRow]
 ) {
     const long long graph = (long long)blockIdx.y * gridDim.x + blockIdx.x;
     weights.matrices += (long long)blockIdx.y * PackedMatrices::size;
@@ -887,6 +920,8 @@ layer_forward(LayerWeights weights,
     middle_nodes += graph * kNodes * kChannels;
     messages += graph * kNodes * kChannels;
     context += graph * kNodes * kHeads * kChannels;
+    edge_normals += graph * 2 * kEdges * kChannels;
+    edge_hidden += graph * kEdges * kHiddenRow;
 
     prefetch_weights(weights.matrices);
     project_queries_keys(weights, nodes, edges);
@@ -909,5 +944,5 @@ layer_forward(LayerWeights weights,
     gather_messages(weights.matrices, context, messages, output_weight);
     HiddenWeights hidden_weights;
     update_nodes(weights.matrices, nodes, output_weight, middle_nodes, new_nodes, hidden_weights);
-    update_edges(weights.matrices, hidden_weights, new_edges);
+    update_edges(weights.matrices, hidden_weights, new_edges, edge_normals, edge_hidden);
 }

@@ -14,6 +14,7 @@ from .parameters import (
     CHANNELS,
     HEAD_SIZE,
     HEADS,
+    HIDDEN_ROW,
     NAMES,
     NODE_HIDDEN,
     NUM_SUMS,
@@ -42,25 +43,24 @@ def _schema(inputs: list[str], outputs: int) -> str:
 
 
 _PARAMETERS = [name.replace(".", "_") for name in NAMES]
-_SAVED = ["new_nodes", "attention", "middle_nodes", "messages", "context"]
+_SAVED = ["new_nodes", "attention", "middle_nodes", "messages", "context", "edge_normals", "edge_hidden"]
 
 
 @torch.library.custom_op(
-    "relational_transformer::layer", mutates_args=(), schema=_schema(["nodes", "edges", *_PARAMETERS], 6)
+    "relational_transformer::layer", mutates_args=(), schema=_schema(["nodes", "edges", *_PARAMETERS], 8)
 )
 def layer_operator(nodes: Tensor, edges: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
     """Nodes [S, G, N, D], edges [S, G, N, N, D], parameters [S, *shape] -> new nodes and edges, and what the backward
-    pass needs: attention [S, G, H, N, N], nodes after the first norm, messages, mean edges [S, G, N, H, D]."""
+    pass needs: attention [S, G, H, N, N], nodes after the first norm, messages, mean edges [S, G, N, H, D], normalized
+    edges [S, G, 2, N, N, D], and the edges' hidden layers with what they were scaled by [S, G, N, N, HIDDEN_ROW]."""
     nodes, edges = nodes.contiguous(), edges.contiguous()
     seeds, graphs, count, _ = nodes.shape
     outputs = _outputs(nodes, edges)
     named = dict(zip(NAMES, parameters, strict=True))
     matrices, vectors = pack_forward(named, orders_on(edges.device))
-    new_nodes, new_edges, attention, middle_nodes, messages, context = (_address(tensor) for tensor in outputs)
     weights = LayerWeights(matrices.data_ptr(), vectors.data_ptr())
-    arguments = [weights, _address(nodes), _address(edges), new_nodes, new_edges]
-    arguments += [attention, middle_nodes, messages, context]
-    launch("layer_forward", count, (graphs, seeds), arguments, edges.device)
+    addresses = [ctypes.c_void_p(tensor.data_ptr()) for tensor in (nodes, edges, *outputs)]
+    launch("layer_forward", count, (graphs, seeds), [weights, *addresses], edges.device)
     return outputs
 
 
@@ -69,8 +69,11 @@ def _outputs(nodes: Tensor, edges: Tensor, *_: Any) -> tuple[Tensor, ...]:
     seeds, graphs, count, size = nodes.shape
     attention = nodes.new_empty(seeds, graphs, HEADS, count, count)
     context = nodes.new_empty(seeds, graphs, count, HEADS, size)
-    like_nodes = [nodes.new_empty(nodes.shape) for _ in range(3)]
-    return like_nodes[0], edges.new_empty(edges.shape), attention, like_nodes[1], like_nodes[2], context
+    edge_normals = edges.new_empty(seeds, graphs, 2, count, count, size)
+    edge_hidden = edges.new_empty(seeds, graphs, count, count, HIDDEN_ROW)
+    new_nodes, middle_nodes, messages = (nodes.new_empty(nodes.shape) for _ in range(3))
+    new_edges = edges.new_empty(edges.shape)
+    return new_nodes, new_edges, attention, middle_nodes, messages, context, edge_normals, edge_hidden
 
 
 class Arguments(ctypes.Structure):
@@ -79,11 +82,11 @@ class Arguments(ctypes.Structure):
     _fields_ = [
         (name, ctypes.c_void_p)
         for name in (
-            *("nodes", "edges", "new_nodes", "middle_nodes", "message", "attention"),
+            *("nodes", "edges", "middle_nodes", "message", "attention", "edge_normals", "edge_hidden"),
             *("new_nodes_gradient", "new_edges_gradient", "weights", "vectors"),
             *("nodes_gradient", "edges_gradient", "qkv_gradient", "query_key_gradient"),
             *("message_gradient", "output_gradient", "node_out_gradient"),
-            *("node_in_gradient", "node_hidden", "send_receive_gradient", "lifted", "sums"),
+            *("node_in_gradient", "node_hidden", "send_receive_gradient", "sums"),
         )
     ]
 
@@ -103,12 +106,14 @@ def layer_backward_operator(
     middle_nodes: Tensor,
     messages: Tensor,
     context: Tensor,
+    edge_normals: Tensor,
+    edge_hidden: Tensor,
     *parameters: Tensor,
 ) -> tuple[Tensor, ...]:
     """Gradients of nodes and edges, of the weights that read them, [S, out, in], and of all others, [S, sums]."""
-    inputs = [nodes, edges, new_nodes, middle_nodes, messages, attention, new_nodes_gradient, new_edges_gradient]
-    inputs = [tensor.contiguous() for tensor in inputs]
-    nodes, edges, new_nodes, middle_nodes, messages, *_ = inputs
+    inputs = [nodes, edges, middle_nodes, messages, attention, edge_normals, edge_hidden]
+    inputs = [tensor.contiguous() for tensor in (*inputs, new_nodes_gradient, new_edges_gradient)]
+    nodes, edges, middle_nodes, messages, *_ = inputs
     named = dict(zip(NAMES, parameters, strict=True))
     inputs += pack_backward(named, orders_on(edges.device))
     seeds, graphs, count, size = nodes.shape
@@ -120,9 +125,8 @@ def layer_backward_operator(
     query_key = edges.new_empty(seeds, graphs, count * count, 2 * CHANNELS)
     qkv, message, output, node_out = rows(3 * CHANNELS), rows(CHANNELS), rows(CHANNELS), rows(CHANNELS)
     node_in, hidden, ends = rows(NODE_HIDDEN), rows(NODE_HIDDEN), rows(NODE_HIDDEN)
-    lifted = rows(HEADS * CHANNELS)
     sums = nodes.new_empty(seeds, graphs, NUM_SUMS, dtype=torch.float32)
-    made = [nodes_gradient, edges_gradient, qkv, query_key, message, output, node_out, node_in, hidden, ends, lifted]
+    made = [nodes_gradient, edges_gradient, qkv, query_key, message, output, node_out, node_in, hidden, ends]
     arguments = Arguments(*(tensor.data_ptr() for tensor in (*inputs, *made, sums)))
     launch("layer_backward", count, (graphs, seeds), [arguments], edges.device)
 
@@ -156,10 +160,6 @@ def _gradients(new_nodes_gradient: Tensor, new_edges_gradient: Tensor, nodes: Te
     shapes = [(3 * CHANNELS, size), (3 * CHANNELS, size), (size, size), (NODE_HIDDEN, size), (size, NODE_HIDDEN)]
     weights = [nodes.new_empty(seeds, *shape) for shape in (*shapes, (NODE_HIDDEN, size), (NUM_SUMS,))]
     return nodes.new_empty(nodes.shape), edges.new_empty(edges.shape), *weights
-
-
-def _address(tensor: Tensor) -> ctypes.c_void_p:
-    return ctypes.c_void_p(tensor.data_ptr())
 
 
 def _save(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:

@@ -11,6 +11,9 @@ from torch import Tensor
 CHANNELS, HEADS, HEAD_SIZE, NODE_HIDDEN, MESSAGE_HIDDEN, EDGE_HIDDEN = 192, 12, 16, 32, 16, 8
 """Sizes of the paper's model, which the kernels are written for."""
 
+HIDDEN_ROW = 32
+"""`kHiddenRow` of tile.cuh."""
+
 NAMES: tuple[str, ...] = (
     "attention.node_qkv.weight",
     "attention.node_qkv.bias",
@@ -67,21 +70,15 @@ FORWARD_VECTORS = (
 of the edges' feed-forward lies in its matrix."""
 
 BACKWARD_VECTORS = (
-    "edge_update.message_out.bias",
     "edge_update.norm.weight",
-    "edge_update.norm.bias",
-    "edge_update.feed_forward_out.bias",
     "edge_update.feed_forward_norm.weight",
-    "edge_update.feed_forward_norm.bias",
+    "edge_update.norm.bias",
     "node_output.bias",
     "node_norm.weight",
     "node_feed_forward_out.bias",
     "node_feed_forward_norm.weight",
     "attention.node_qkv.bias",
     "node_feed_forward_in.bias",
-    "edge_update.message_in.bias",
-    "",  # zeros, where a bias of the receivers would be
-    "edge_update.feed_forward_in.bias",
 )
 """The order of a seed's vectors in backward.cuh."""
 
@@ -168,8 +165,7 @@ def pack_backward(parameters: Mapping[str, Tensor], orders: Orders) -> tuple[Ten
     """What backward.cuh reads."""
     flat = torch.cat([parameters[name].flatten(1) for name in MATRICES], dim=1)
     query = parameters["attention.node_qkv.bias"] + parameters[EDGE_BIAS]
-    zeros = torch.zeros_like(parameters["edge_update.message_in.bias"])
-    found = {**parameters, "attention.node_qkv.bias": query, "": zeros}
+    found = {**parameters, "attention.node_qkv.bias": query}
     vectors = torch.cat([found[name] for name in BACKWARD_VECTORS], dim=1).float()
     return flat.index_select(1, orders.backward).contiguous(), vectors
 
@@ -304,14 +300,10 @@ def _packed(matrices: Mapping[str, Tensor]) -> Tensor:
     ends = torch.cat([sender, receiver])
     return torch.cat(
         [
-            _fragments(torch.cat([own, reverse])),
-            _fragments(message_out).view(-1, 2, 32, 4).transpose(1, 2).reshape(-1),
-            _fragments(feed_in),
-            feed_out.reshape(-1, 4, 32, 2).transpose(1, 2).reshape(-1),
-            _fragments(feed_out.T),
-            feed_in.T.reshape(-1, 4, 32, 2).transpose(1, 2).reshape(-1),
-            _fragments(message_out.T),
-            _fragments(ends, permuted=True),
+            feed_in.reshape(-1),
+            _fragments(feed_out.T, permuted=True),
+            _eights(feed_in.T).reshape(-1, 4, 32, 2).transpose(1, 2).reshape(-1),
+            _fragments(message_out.T, permuted=True),
             _fragments(ends.T),
             _fragments(node_in, permuted=True),
             _fragments(node_out),
@@ -348,6 +340,12 @@ def _left_fragments(matrix: Tensor, step: int) -> Tensor:
     # [tile, lower, r, block, q, operand, half, p] -> [tile, block, operand, r, q, half, lower, p]
     split = _neighbours(matrix).reshape(matrix.shape[0] // 16, 2, 8, -1, 4, step // 16, 2, 2)
     return split.permute(0, 3, 5, 2, 4, 6, 1, 7).flatten(2)
+
+
+def _eights(matrix: Tensor) -> Tensor:
+    """Rows of every 32 in the order that gives a lane of four accumulators eight neighbours: row 8 t + 2 q + p is
+    channel 8 q + 2 t + p."""
+    return matrix.reshape(-1, 4, 4, 2, matrix.shape[1]).transpose(1, 2).reshape(matrix.shape)
 
 
 def _neighbours(matrix: Tensor) -> Tensor:

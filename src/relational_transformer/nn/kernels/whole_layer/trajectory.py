@@ -9,10 +9,16 @@ from torch import Tensor
 
 from .launching import launch
 from .operator import Arguments
-from .parameters import CHANNELS, HEAD_SIZE, HEADS, NODE_HIDDEN, NUM_SUMS, Learnt, Packed
+from .parameters import CHANNELS, HEAD_SIZE, HEADS, HIDDEN_ROW, NODE_HIDDEN, NUM_SUMS, Learnt, Packed
 
-FORWARD = ("new_nodes", "new_edges", "attention", "middle_nodes", "messages", "context")
+FORWARD = (
+    *("new_nodes", "new_edges", "attention", "middle_nodes", "messages", "context"),
+    *("edge_normals", "edge_hidden"),
+)
 """What a layer's forward kernel writes, in the order of its arguments."""
+
+READ = ("middle_nodes", "messages", "attention", "edge_normals", "edge_hidden")
+"""What its backward kernel reads of that, in the order of its arguments."""
 
 BACKWARD = (
     *("qkv_gradient", "query_key_gradient", "message_gradient", "output_gradient", "node_out_gradient"),
@@ -29,6 +35,8 @@ def kept_shapes(nodes: int) -> dict[str, tuple[int, ...]]:
         **dict.fromkeys(("node_in_gradient", "node_hidden", "send_receive_gradient"), hidden),
         "new_edges": (nodes, nodes, CHANNELS),
         "attention": (HEADS, nodes, nodes),
+        "edge_normals": (2, nodes, nodes, CHANNELS),
+        "edge_hidden": (nodes, nodes, HIDDEN_ROW),
         "context": (nodes, HEADS, CHANNELS),
         "qkv_gradient": (nodes, 3 * CHANNELS),
         "query_key_gradient": (nodes * nodes, 2 * CHANNELS),
@@ -110,12 +118,11 @@ class _Layer:
     def backward(self, step: int, nodes_gradient: Tensor, edges_gradient: Tensor) -> tuple[Tensor, Tensor]:
         read = self.read[step]
         assert read is not None
-        kept = [self.rows[name][step] for name in ("new_nodes", "middle_nodes", "messages", "attention")]
+        kept = [self.rows[name][step] for name in READ]
         given = (nodes_gradient.contiguous(), edges_gradient.contiguous())
         made = torch.empty_like(given[0]), torch.empty_like(given[1])
         rows = [self.rows[name][step] for name in BACKWARD]
-        lifted = torch.empty_like(self.rows["context"][step])
-        tensors = (*read, *kept, *given, *self.packed[2:], *made, *rows, lifted, self.sums[step])
+        tensors = (*read, *kept, *given, *self.packed[2:], *made, *rows, self.sums[step])
         arguments = Arguments(*(tensor.data_ptr() for tensor in tensors))
         launch("layer_backward", self.count, self.grid, [arguments], self.device)
         return made

@@ -13,7 +13,8 @@
 // 4. u_ih = We_v,h^T dmessage_ih into shared memory (as many nodes as fit). Row i a warp: g = e u + v dmessage (the latter a block-diagonal B), softmax backward, ds in place of a; de += a u.
 // 5. Queries and keys: warp w takes head w, then every other tile of head 8 + w / 2: a head's weights stay in 96 registers, the edge tiles pass by (ldmatrix). a is saved, so no sum over a
 //    head is needed. dq_i, dk_j: mma with one-hot rows (works for any N); the halves of heads 8-11 meet in shared memory. Weight rows are packed so that a lane holds 4 neighbouring channels: 8-byte stores, whole sectors.
-// 6. dn = do + Wn^T dqkv; de += We_qk^T dqk + A^T dh1_ij + B^T dh1_ji: weights in shared memory as the left operand, rows of edges from global memory (L2, one block ahead) as the right one.
+// 6. dn = do + Wn^T dqkv; de += We_qk^T dqk + A^T dh1_ij + B^T dh1_ji: a warp holds the weights of its 24 channels in 156 registers, the rows of edges pass by in shared memory, where they
+//    come back from global memory (L2) meanwhile.
 #pragma once
 #include "tile.cuh"
 
@@ -46,8 +47,8 @@ constexpr int kNodeQkv = kOutputTransposed + 192 * 192;                  // Wn [
 constexpr int kNodeQkvTransposed = kNodeQkv + 576 * 192;                 // [192, 576], permuted
 constexpr int kEdgeQueryKey = kNodeQkvTransposed + 192 * 576;            // We[:384] [384, 192], rows of 16 reordered (phase 5)
 constexpr int kEdgeValueTransposed = kEdgeQueryKey + 384 * 192;          // We[384:]^T [192, 192], a left operand by heads (phase 3)
-constexpr int kToEdges = kEdgeValueTransposed + 192 * 192;               // We[:384]^T, A^T, B^T [192, 416], a left operand (phase 6)
-constexpr int kToEdgesBlocks = (2 * kChannels + 2 * kHidden1) / 32;      // its blocks of 32 columns
+constexpr int kToEdges = kEdgeValueTransposed + 192 * 192;               // We[:384]^T, A^T, B^T [192, 416], rows of 24 reordered (phase 6)
+constexpr int kToEdgesSteps = (2 * kChannels + 2 * kHidden1) / 16;       // mma steps over its columns
 constexpr int kPacked = kToEdges + 192 * 416;
 
 // Biases and norms of a seed, in floats. Phase 1 keeps the first two in shared memory.
@@ -79,9 +80,10 @@ struct Sizes {
     static constexpr int kValues = kScores + kHeads * kRows * 2;              // v [N][kRow]
     static constexpr int kQueryKeyPitch = 2 * kChannels + 8;                  // phase 5: q, k [N][...] at kStage
     static constexpr int kHalves = kStage + N * kQueryKeyPitch * 2;           // sums of half a head, float32 [4][N][32]
-    static constexpr int kToEdgesBytes = kChannels * kToEdgesBlocks * 32 * 2;  // phase 6: weights at 0
+    static constexpr int kSlots = 8, kSlotRow = 16 * kToEdgesSteps + 8, kSlot = 32 * kSlotRow;  // phase 6: rows of dqk and dh1 of 32 edges a slot, at 0
+    static constexpr int kSlotsUsed = (kTiles + 1) / 2 < kSlots ? (kTiles + 1) / 2 : kSlots;
     static_assert(kVectorsAt + 4 * kEdgeVectors <= kHidden && kNodeRows + N * kRow * 2 <= kHidden && kValues + N * kRow * 2 <= kHidden
-                  && kToEdgesBytes <= kHidden, "the graph does not fit into shared memory");
+                  && kSlotsUsed * kSlot * 2 <= kHidden, "the graph does not fit into shared memory");
     static_assert(kHalves + 4 * N * 32 * 4 <= kScores, "phase 5 would overwrite ds");
     static constexpr int kShared = kMaxSharedBytes;
 };
@@ -414,7 +416,7 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
                                                      const bf16* weights, const float* vectors, bf16* edges_gradient, float* partial) {
     using S = Sizes<N>;
     constexpr bool whole = S::kRows == S::kEdges;  // no tile reaches beyond the edges; where one does, its rows are zeros there
-    const int thread = thread_index(), warp = thread / 32, lane = thread % 32, r = lane / 4, q = lane % 4;
+    const int thread = thread_index(), warp = thread / 32, lane = thread % 32;
     bf16 *edges = (bf16*)shared, *hidden = (bf16*)(shared + S::kHidden), *stage = (bf16*)(shared + S::kStage);
     bf16 *hidden2 = (bf16*)(shared + S::kBeside), *hidden2_gradient = hidden2 + S::kBesideBytes / 2;
     float* vector = (float*)(shared + S::kVectorsAt);
@@ -539,7 +541,7 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
                 });
             }
             keep_packed(gradient), keep_packed(normal2);
-            for (int k = 0; k < 2; ++k) mean_d[k] = quad_sum(mean_d[k]) / kChannels * -rstd2[k], mean_dx[k] = quad_sum(mean_dx[k]) / kChannels * -rstd2[k];
+            for (int k = 0; k < 2; ++k) mean_d[k] = quad_sum(mean_d[k]) * -kMean * rstd2[k], mean_dx[k] = quad_sum(mean_dx[k]) * -kMean * rstd2[k];
         }
         reduce(0, nullptr, -1, -1, false);  // de'
 
@@ -634,6 +636,7 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
                     to.at(b, below) = make_uint4(products[below][0], products[below][1], products[below][2], products[below][3]);
             }
             keep_packed(normal1);
+            // `/ kChannels`, not `* kMean`: the branches of a division end a basic block; in one larger block ptxas (13.0) works ahead until it has to spill.
             for (int k = 0; k < 2; ++k) sum_d[k] = quad_sum(sum_d[k]) / kChannels * -rstd1[k], sum_dx[k] = quad_sum(sum_dx[k]) / kChannels * -rstd1[k];
 #pragma unroll
             for (int b = 0; b < kBlocks; ++b)
@@ -1134,83 +1137,96 @@ __device__ __forceinline__ void all_queries_keys_backward(unsigned char* shared,
     }
 }
 
-// ---- Phase 6: edges_gradient += We_qk^T dqk_ij + A^T dh1_ij + B^T dh1_ji. The weights are the left operand, in shared memory; the right one is 8 edges, whose
-// rows come as they lie, 16 bytes a lane: dqk from global memory, one block of 32 channels ahead; dh1 of both directions, the last block, from X. A warp takes
-// 48 channels of `edge_tiles` x 8 edges at a time. What was there before is turned (movmatrix) into the accumulators, and the result back. ----
+// ---- Phase 6: edges_gradient += We_qk^T dqk_ij + A^T dh1_ij + B^T dh1_ji. A warp takes 24 channels of all edges, 32 edges at a time; its weights stay in registers. The rows
+// lie in slots of shared memory: dqk comes from global memory, dh1 of both directions from X. Packed rows of the weights are in the order that gives a lane four neighbouring
+// channels of its first two column tiles, and two of the third. ----
 template <int N>
-__device__ __forceinline__ void queries_keys_to_edges(const unsigned char* shared, const bf16* query_key_gradient, bf16* edges_gradient) {
+struct ToEdges {
     using S = Sizes<N>;
-    constexpr int all_tiles = (S::kEdges + 7) / 8, edge_tiles = all_tiles % 8 == 0 ? 8 : 5, groups = (all_tiles + edge_tiles - 1) / edge_tiles;
-    constexpr int channel_tiles = 3, parts = kSteps / channel_tiles;
-    constexpr bool whole = S::kEdges % (8 * edge_tiles) == 0;  // no group reaches beyond the edges
-    const int thread = thread_index(), warp = thread / 32, lane = thread % 32, r = lane / 4, q = lane % 4;
-    const bf16* hidden = (const bf16*)(shared + S::kHidden);
-#pragma unroll 1
-    for (int unit = warp; unit < groups * parts; unit += kWarps) {
-        const int first_edge = unit / parts * edge_tiles * 8 + r, first_tile = unit % parts * channel_tiles;
-        auto edge_of = [&](int n) { return whole ? first_edge + 8 * n : min(first_edge + 8 * n, S::kEdges - 1); };
-        const bf16* weights = (const bf16*)shared + (first_tile * kToEdgesBlocks * 2 * 32 + lane) * 8;
-        const bf16* rows = query_key_gradient + (whole ? first_edge * 2 * kChannels : 0) + 8 * q;
-        bf16* gradient = edges_gradient + (whole ? first_edge * kChannels : 0) + first_tile * 16 + 4 * q;
-        auto load = [&](uint4 (&x)[edge_tiles], int block) {
+    static constexpr int count = (S::kTiles + 1) / 2;  // times 32 edges
+    uint4 weights[kOwnTiles][kToEdgesSteps / 2];
+
+    __device__ __forceinline__ void load_weights(const bf16* packed) {
+        const int thread = thread_index();
+        packed += (thread / 32 * kOwnTiles * kToEdgesSteps / 2 * 32 + thread % 32) * 8;
 #pragma unroll
-            for (int n = 0; n < edge_tiles; ++n) x[n] = load_now_16(rows + (whole ? 8 * n : edge_of(n)) * 2 * kChannels + 32 * block);
-        };
-        auto gradient_at = [&](int n, int m) { return (uint2*)(gradient + (whole ? 8 * n : edge_of(n)) * kChannels + 16 * m); };
-        float sums[channel_tiles][edge_tiles][4];
-        auto multiply = [&](const uint4 (&x)[edge_tiles], int block) {
-#pragma unroll
-            for (int step = 0; step < 2; ++step)
-#pragma unroll
-                for (int m = 0; m < channel_tiles; ++m) {
-                    const uint4 words = *(const uint4*)(weights + ((m * kToEdgesBlocks + block) * 2 + step) * 32 * 8);
-                    const unsigned a[4] = {words.x, words.y, words.z, words.w};
-#pragma unroll
-                    for (int n = 0; n < edge_tiles; ++n) {
-                        const unsigned b[2] = {step ? x[n].z : x[n].x, step ? x[n].w : x[n].y};
-                        mma_16x8x16(sums[m][n], a, b);
-                    }
-                }
-        };
-        uint4 even[edge_tiles], odd[edge_tiles];
-        uint2 before[edge_tiles][channel_tiles];
-        load(even, 0);
-#pragma unroll
-        for (int n = 0; n < edge_tiles; ++n)
-#pragma unroll
-            for (int m = 0; m < channel_tiles; ++m) before[n][m] = load_now_8(gradient_at(n, m));
-#pragma unroll
-        for (int n = 0; n < edge_tiles; ++n)
-#pragma unroll
-            for (int m = 0; m < channel_tiles; ++m) {
-                const unsigned upper = movmatrix_transpose(before[n][m].x), lower = movmatrix_transpose(before[n][m].y);
-                sums[m][n][0] = low_half(upper), sums[m][n][1] = high_half(upper), sums[m][n][2] = low_half(lower), sums[m][n][3] = high_half(lower);
-            }
-#pragma unroll 1
-        for (int block = 0; block < kSteps; block += 2) {
-            load(odd, block + 1);
-            multiply(even, block);
-            if (block + 2 < kSteps) load(even, block + 2);
-            else {
-#pragma unroll
-                for (int n = 0; n < edge_tiles; ++n) {
-                    const int edge = edge_of(n), turned = edge % N * N + edge / N;
-                    even[n] = *(const uint4*)(hidden + hidden_at(q < 2 ? edge : turned, q % 2));
-                }
-            }
-            multiply(odd, block + 1);
-        }
-        multiply(even, kSteps);
-#pragma unroll
-        for (int n = 0; n < edge_tiles; ++n)
-#pragma unroll
-            for (int m = 0; m < channel_tiles; ++m) {
-                const unsigned upper = movmatrix_transpose(pack_bf16(sums[m][n][0], sums[m][n][1]));
-                const unsigned lower = movmatrix_transpose(pack_bf16(sums[m][n][2], sums[m][n][3]));
-                if (whole || first_edge + 8 * n < S::kEdges) *gradient_at(n, m) = make_uint2(upper, lower);
-            }
+        for (int k = 0; k < kOwnTiles * kToEdgesSteps / 2; ++k) weights[k / (kToEdgesSteps / 2)][k % (kToEdgesSteps / 2)] = load_now_16(packed + k * 32 * 8);
     }
-}
+
+    // Begins to bring the rows of 32 edges into their slot; a group of copies, empty where there are no such edges.
+    static __device__ __forceinline__ void fetch(unsigned char* shared, int which, const bf16* query_key_gradient) {
+        const int thread = thread_index();
+        if (which < count) {
+            bf16* slot = (bf16*)shared + which % S::kSlots * S::kSlot;
+            const bf16* hidden = (const bf16*)(shared + S::kHidden);
+            auto edge_of = [&](int row) { return S::kEdges % 32 == 0 ? 32 * which + row : min(32 * which + row, S::kEdges - 1); };
+#pragma unroll
+            for (int k = 0; k < 6; ++k) {  // 16 rows x 16 pieces of 16 bytes at a time, of 48 pieces
+                const int row = thread / 16 + k / 3 * 16, column = (thread % 16 + k % 3 * 16) * 8;
+                cp_async_16(slot + row * S::kSlotRow + column, query_key_gradient + edge_of(row) * 2 * kChannels + column);
+            }
+            if (thread < 128) {
+                const int row = thread / 4, edge = edge_of(row), turned = edge % N * N + edge / N, half = thread % 2;
+                *(uint4*)(slot + row * S::kSlotRow + 2 * kChannels + thread % 4 * 8) = *(const uint4*)(hidden + hidden_at(thread % 4 < 2 ? edge : turned, half));
+            }
+        }
+        cp_async_commit();
+    }
+
+    // All edges; kSlots groups of rows are under way. Begins with a barrier.
+    __device__ __forceinline__ void multiply(unsigned char* shared, const bf16* query_key_gradient, bf16* edges_gradient) {
+        const int thread = thread_index(), lane = thread % 32, r = lane / 4, q = lane % 4;
+        const bf16* rows = (const bf16*)shared + lane % 16 * S::kSlotRow + lane / 16 * 8;
+        edges_gradient += thread / 32 * kOwnColumns;
+        // Of the lane's four rows: what was there before, the first four channels and the last two.
+        uint2 before[4];
+        unsigned before_last[4];
+        auto gradient_at = [&](int which, int k) {
+            const int edge = 32 * which + 8 * k + r;
+            return edges_gradient + (S::kEdges % 32 == 0 ? edge : min(edge, S::kEdges - 1)) * kChannels;
+        };
+        auto load = [&](int which) {
+#pragma unroll
+            for (int k = 0; k < 4; ++k) before[k] = load_now_8(gradient_at(which, k) + 4 * q), before_last[k] = load_now_4(gradient_at(which, k) + 16 + 2 * q);
+        };
+        load(0);
+#pragma unroll 1
+        for (int which = 0; which < count; ++which) {
+            float sums[2][kOwnTiles][4];
+#pragma unroll
+            for (int k = 0; k < 4; ++k) {
+                const unsigned pairs[kOwnTiles] = {before[k].x, before[k].y, before_last[k]};
+#pragma unroll
+                for (int t = 0; t < kOwnTiles; ++t) sums[k / 2][t][k % 2 * 2] = low_half(pairs[t]), sums[k / 2][t][k % 2 * 2 + 1] = high_half(pairs[t]);
+            }
+            load(min(which + 1, count - 1));
+            cp_async_wait<S::kSlots - 2>();
+            __syncthreads();
+            if (which > 0) fetch(shared, which + S::kSlots - 1, query_key_gradient);  // where all warps are done
+            else cp_async_commit();
+            const bf16* slot = rows + which % S::kSlots * S::kSlot;
+#pragma unroll
+            for (int step = 0; step < kToEdgesSteps; ++step) {
+                unsigned a[2][4];
+#pragma unroll
+                for (int n = 0; n < 2; ++n) ldmatrix_x4(a[n], slot + n * 16 * S::kSlotRow + step * 16);
+#pragma unroll
+                for (int t = 0; t < kOwnTiles; ++t)
+#pragma unroll
+                    for (int n = 0; n < 2; ++n) multiply_pairs(sums[n][t], a[n], weights[t][step / 2], step);
+            }
+#pragma unroll
+            for (int k = 0; k < 4; ++k) {
+                const float(&tiles)[kOwnTiles][4] = sums[k / 2];
+                const int c = k % 2 * 2;
+                if (S::kEdges % 32 == 0 || 32 * which + 8 * k + r < S::kEdges) {
+                    *(uint2*)(gradient_at(which, k) + 4 * q) = make_uint2(pack_bf16(tiles[0][c], tiles[0][c + 1]), pack_bf16(tiles[1][c], tiles[1][c + 1]));
+                    pair_at(gradient_at(which, k) + 16 + 2 * q) = pack_bf16(tiles[2][c], tiles[2][c + 1]);
+                }
+            }
+        }
+    }
+};
 
 #ifndef BACKWARD_LAST_PHASE
 #define BACKWARD_LAST_PHASE 6  // less only to see where the time goes
@@ -1283,12 +1299,14 @@ __device__ __forceinline__ void run(const Arguments& all) {
     if (BACKWARD_LAST_PHASE < 6) return;
     __syncthreads();
     const int thread = thread_index(), warp = thread / 32, lane = thread % 32;
-    for (int k = thread; k < S::kToEdgesBytes / 16; k += kThreads) cp_async_16(shared + 16 * k, weights + kToEdges + 8 * k);
-    cp_async_commit();
+#pragma unroll 1
+    for (int which = 0; which < S::kSlots; ++which) ToEdges<N>::fetch(shared, which, query_key_gradient);
     node_product<N, kOwnTiles, 3 * kSteps, true>(qkv_gradient, 3 * D, weights + kNodeQkvTransposed, kColumnTiles, warp, lane,
                                                  residual_of(all.output_gradient + g * node_size), [&](int row, int column, float first, float second) {
         pair_at(all.nodes_gradient + g * node_size + row * D + column) = pack_bf16(first, second);
     });
+    ToEdges<N> to_edges;
+    to_edges.load_weights(weights + kToEdges);
     finish_edge_sums(weights, all.vectors + (long long)seed * kVectors, plain_pointer(all.partial + (long long)g * kPartial));
     if (thread < 3 * D / 4) {  // four columns a thread
         float4 sum = make_float4(0, 0, 0, 0);
@@ -1299,9 +1317,7 @@ __device__ __forceinline__ void run(const Arguments& all) {
         }
         *(float4*)(all.partial + (long long)g * kPartial + kSumQkvBias + 4 * thread) = sum;
     }
-    cp_async_wait<0>();
-    __syncthreads();
-    queries_keys_to_edges<N>(shared, query_key_gradient, plain_pointer(all.edges_gradient + g * edge_size));
+    to_edges.multiply(shared, query_key_gradient, plain_pointer(all.edges_gradient + g * edge_size));
 }
 
 }  // namespace backward

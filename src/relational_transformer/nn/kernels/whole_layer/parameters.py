@@ -314,8 +314,8 @@ def _packed(matrices: Mapping[str, Tensor]) -> Tensor:
             _fragments(node_qkv, permuted=True),
             _fragments(node_qkv.T, permuted=True),
             _fragments(_neighbours(query_key)),
-            _left_fragments(value.T, step=16).transpose(0, 1).reshape(-1),
-            _left_fragments(torch.cat([query_key.T, own.T, reverse.T], dim=1), step=32).reshape(-1),
+            _left_fragments(value.T).transpose(0, 1).reshape(-1),
+            _fragments(_by_warps(torch.cat([query_key.T, own.T, reverse.T], dim=1))),
         ]
     )
 
@@ -332,14 +332,20 @@ def _fragments(matrix: Tensor, permuted: bool = False) -> Tensor:
     return matrix.reshape(rows, 8, -1, steps, 2, 4, 2).permute(0, 2, 1, 5, 3, 4, 6).reshape(-1)
 
 
-def _left_fragments(matrix: Tensor, step: int) -> Tensor:
-    """[out, in] -> [out / 16, in / step, step / 16 * 256]: left operands, a lane's four pairs of 16 x 16 together.
+def _left_fragments(matrix: Tensor) -> Tensor:
+    """[out, in] -> [out / 16, in / 16, 256]: left operands, a lane's four pairs of 16 x 16 together.
 
-    A lane's columns are neighbours: step / 4 of each `step`. Rows of every 16: `_neighbours`.
+    A lane's columns are neighbours, four of each 16. Rows of every 16: `_neighbours`.
     """
-    # [tile, lower, r, block, q, operand, half, p] -> [tile, block, operand, r, q, half, lower, p]
-    split = _neighbours(matrix).reshape(matrix.shape[0] // 16, 2, 8, -1, 4, step // 16, 2, 2)
-    return split.permute(0, 3, 5, 2, 4, 6, 1, 7).flatten(2)
+    # [tile, lower, r, block, q, half, p] -> [tile, block, r, q, half, lower, p]
+    split = _neighbours(matrix).reshape(matrix.shape[0] // 16, 2, 8, -1, 4, 2, 2)
+    return split.permute(0, 3, 2, 4, 5, 1, 6).flatten(2)
+
+
+def _by_warps(matrix: Tensor) -> Tensor:
+    """Rows of every 24, which are one warp's: the first 16 as `_neighbours` orders them, then the others."""
+    first, last = matrix.unflatten(0, (-1, 24)).split([16, 8], dim=1)
+    return torch.cat([_neighbours(first.flatten(0, 1)).unflatten(0, (-1, 16)), last], dim=1).flatten(0, 1)
 
 
 def _eights(matrix: Tensor) -> Tensor:

@@ -21,15 +21,18 @@ CPU = torch.device("cpu")
 SEEDS = (0, 1)
 
 
-def make_engine(precision="bf16", **settings) -> Engine:
-    settings = replace(TUNED["rt"], num_layers=2, batch_size=2, **settings)
-    models = [initialise(lambda: build_network("bfs", settings), seed) for seed in SEEDS]
-    set_precision(precision, models[0])
-    split = load_split(models[0], make_split("bfs", "train", Protocol(train_examples=8, train_nodes=5)), CPU)
+def make_engine(precision="bf16", task="bfs", **settings) -> Engine:
+    settings = replace(TUNED["rt"], num_layers=1, batch_size=2, **settings)
+    models = [initialise(lambda: build_network(task, settings), seed) for seed in SEEDS]
+    for model in models:
+        set_precision(precision, model)
+    split = load_split(models[0], make_split(task, "train", Protocol(train_examples=8, train_nodes=5)), CPU)
     engine = Engine(
         models[0], Fleet(models, CPU), split, learning_rate=1e-3, batch_size=2, precision=precision, compiled=False
     )
-    engine.load(draw(SEEDS, 0, 1, 2, len(split), split.num_steps - 1, 0.5))
+    # True hints throughout: the model's own are decisions, which rounding can turn.
+    engine.load(draw(SEEDS, 0, 1, 2, len(split), split.num_steps - 1, 1.0))
+    engine.recompute = False
     return engine
 
 
@@ -47,18 +50,30 @@ def _emulator():
 
 @pytest.mark.skipif(COMPILER is None, reason="the emulator needs g++ on x86-64")
 @pytest.mark.usefixtures("_emulator")
-@pytest.mark.parametrize("global_mode", ["cat", "core"])
-def test_a_step_cut_at_its_layers_has_the_gradient_of_the_whole(global_mode):
-    engine = make_engine(global_mode=global_mode)
+@pytest.mark.parametrize(
+    ("task", "global_mode"),
+    [
+        *(("bfs", "cat"), ("bfs", "core"), ("insertion_sort", "cat")),
+        *(("segments_intersect", "cat"), ("segments_intersect", "core")),  # read off maxima over nodes
+        ("matrix_chain_order", "cat"),  # pointers of edges
+    ],
+)
+def test_a_step_cut_at_its_layers_is_as_close_to_float64_as_the_whole(task, global_mode):
+    with kernels.use_kernels(False):
+        exact = make_engine("fp64", task, global_mode=global_mode)
+        true_losses, true_gradient = loss_and_gradient(exact)
+    engine = make_engine("bf16", task, global_mode=global_mode)
     with kernels.use_kernels(True):
         assert engine._around.fits
         losses, gradient = loss_and_gradient(engine)
         engine.recompute = True  # the whole step in one piece, through the same kernels
-        expected_losses, expected = loss_and_gradient(engine)
-    torch.testing.assert_close(losses, expected_losses, rtol=0.01, atol=0.0)
-    found, wanted = engine.fleet.split(gradient), engine.fleet.split(expected)
+        _, of_whole = loss_and_gradient(engine)
+    torch.testing.assert_close(losses.double(), true_losses, rtol=0.01, atol=0.0)
+    found, whole, true = (engine.fleet.split(vector) for vector in (gradient, of_whole, true_gradient))
     for name in found:
-        assert (found[name] - wanted[name]).norm() <= 0.05 * wanted[name].norm() + 1e-6, name
+        error, allowed = ((blocks[name] - true[name]).norm() for blocks in (found, whole))
+        # A ReLU that rounding turns on or off is worth a few per cent in so small a batch.
+        assert error <= 2 * allowed + 0.05 * true[name].norm() + 1e-3, name
 
 
 @pytest.mark.skipif(COMPILER is None, reason="the emulator needs g++ on x86-64")

@@ -162,11 +162,16 @@ class RelationalTransformer(Pretrained):
             node_parts += tuple(part.unsqueeze(-2) for part in global_parts)
             edge_parts += tuple(part.unsqueeze(-2).unsqueeze(-2) for part in global_parts)
         node_vectors, edge_vectors = self.node_input(*node_parts), self.edge_input(*edge_parts)
-        if self.global_input is not None:
-            core = self.global_input(*global_parts).unsqueeze(-2)
-            node_vectors = torch.cat([core, node_vectors], dim=-2)
-            edge_vectors = F.pad(edge_vectors, (0, 0, 1, 0, 1, 0))  # the core's row and column: zeros
-        return node_vectors, edge_vectors
+        core = None if self.global_input is None else self.global_input(*global_parts)
+        return self.with_core(node_vectors, edge_vectors, core)
+
+    @staticmethod
+    def with_core(node_vectors: Tensor, edge_vectors: Tensor, core: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Nodes and edges with a core node [..., node_size] in front, where there is one; its edges are zeros."""
+        if core is None:
+            return node_vectors, edge_vectors
+        node_vectors = torch.cat([core.unsqueeze(-2), node_vectors], dim=-2)
+        return node_vectors, F.pad(edge_vectors, (0, 0, 1, 0, 1, 0))
 
     def leave(self, node_vectors: Tensor, edge_vectors: Tensor) -> RelationalTransformerOutput:
         """What the last layer returned, the core node apart."""

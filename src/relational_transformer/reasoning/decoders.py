@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from relational_transformer.clrs.spec import Location, Type
 from relational_transformer.nn import ConcatLinear
+from relational_transformer.nn.concat_linear import sum_of_products
 
 from .features import FeatureGroup, Packed
 
@@ -104,7 +105,31 @@ class Decoders(nn.Module):
         self, nodes: Parts, edges: Parts, globals: Parts, adjacency: Tensor | None, node_mask: Tensor | None = None
     ) -> tuple[Packed, Packed]:
         """Packed logits of hints and of outputs, in float32 or better."""
-        read = _Reader(self.readouts, self.size, nodes, edges, globals, node_mask)
+        sources = {"nodes": nodes, "edges": edges, "globals": globals}
+        if "pooled" in self.readouts:
+            sources["pooled"] = tuple(pool(part, node_mask) for part in nodes)
+        readings = {
+            source: read_out(parts, *self._parameters_of(source))
+            for source, parts in sources.items()
+            if source in self.readouts
+        }
+        score = self._parameters_of("score") if "score" in self.readouts else None
+        return self.from_readings(readings, score, adjacency, node_mask)
+
+    def _parameters_of(self, source: str) -> tuple[Tensor, Tensor]:
+        readout = self.readouts[source]
+        assert isinstance(readout, ConcatLinear)
+        return readout.weight, readout.bias
+
+    def from_readings(
+        self,
+        readings: dict[str, Tensor],
+        score: tuple[Tensor, Tensor] | None,
+        adjacency: Tensor | None = None,
+        node_mask: Tensor | None = None,
+    ) -> tuple[Packed, Packed]:
+        """The same of what the readouts have made, [..., channels] by source, and of the weight and bias of `score`."""
+        read = _Reader(readings, score, self.size)
         hints: Packed = {}
         outputs: Packed = {}
         num_hints = {group.key: len(group.names) for group in self.hints}
@@ -150,26 +175,18 @@ class Decoders(nn.Module):
 class _Reader:
     """Hands out the channels of the readouts, from first to last, in blocks [..., count, width]."""
 
-    def __init__(
-        self, readouts: nn.ModuleDict, size: int, nodes: Parts, edges: Parts, globals: Parts, node_mask: Tensor | None
-    ) -> None:
-        self.readouts = readouts
+    def __init__(self, readings: dict[str, Tensor], score: tuple[Tensor, Tensor] | None, size: int) -> None:
+        self.readings = readings
+        self.score_parameters = score
         self.size = size
-        self.values: dict[str, Tensor] = {}
-        self.ends = dict.fromkeys(readouts, 0)
-        sources = {"nodes": nodes, "edges": edges, "globals": globals}
-        if "pooled" in readouts:
-            sources["pooled"] = tuple(_pool(part, node_mask) for part in nodes)
-        for source, parts in sources.items():
-            if source in readouts:
-                self.values[source] = _read_out(readouts[source], parts)
+        self.ends = dict.fromkeys((*readings, "score"), 0)
 
     def __call__(self, source: str, count: int, width: int) -> Tensor:
         start = self.ends[source]
         self.ends[source] = start + count * width
-        block = self.values[source][..., start : start + count * width].unflatten(-1, (count, width))
+        block = self.readings[source][..., start : start + count * width].unflatten(-1, (count, width))
         # Logits are added up in float32 or better; the vectors that pointers are scored by may stay as they are.
-        return block if width == self.size else block.to(_precise(block))
+        return block if width == self.size else block.to(precise(block))
 
     def score(self, left: Tensor, right: Tensor) -> Tensor:
         """w · max(left, right) + b for each pointer: [B, i, ..., F, size] -> [B, i, ..., F].
@@ -184,37 +201,35 @@ class _Reader:
         return torch.stack([_score(*row, weight, bias) for row in rows], dim=1)
 
     def _score_parameters(self, count: int) -> tuple[Tensor, Tensor]:
-        readout = self.readouts["score"]
+        assert self.score_parameters is not None
+        weight, bias = self.score_parameters
         start = self.ends["score"]
         self.ends["score"] = start + count
-        weight, bias = readout.weight, readout.bias
-        assert isinstance(weight, Tensor)
-        assert isinstance(bias, Tensor)
         return weight[start : start + count], bias[start : start + count]
 
 
-def _read_out(readout: nn.Module, parts: Parts) -> Tensor:
+def read_out(parts: Parts, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """The Linear of a readout. Of a few channels the compiler makes one pass over all parts, if asked for sums of
     products; as matrix products they would be a pass or more for each part, most of it padding."""
-    assert isinstance(readout, ConcatLinear)
-    if not torch.compiler.is_compiling() or readout.out_features > FEW:
-        return readout(*parts)
-    precise = _precise(readout.weight)
-    weights = readout.weight.to(precise).split([part.shape[-1] for part in parts], dim=1)
+    if not torch.compiler.is_compiling() or len(weight) > FEW:
+        return sum_of_products([part.to(weight.dtype) for part in parts], weight, bias)
+    weights = weight.to(precise(weight)).split([part.shape[-1] for part in parts], dim=1)
     channels = []
-    for channel in range(readout.out_features):
+    for channel in range(len(weight)):
         products = [part * weight[channel] for part, weight in zip(parts, weights, strict=True)]
         channels.append(sum(products[1:], products[0]).sum(-1))
-    return torch.stack(channels, dim=-1) + readout.bias.to(precise)
+    logits = torch.stack(channels, dim=-1)
+    return logits if bias is None else logits + bias.to(logits.dtype)
 
 
 def _score(left: Tensor, right: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     # Product and sum rather than a matrix product: compiled, the maxima are never written down.
-    precise = _precise(weight)
-    return (torch.maximum(left, right) * weight.to(precise)).sum(-1) + bias.to(precise)
+    dtype = precise(weight)
+    return (torch.maximum(left, right) * weight.to(dtype)).sum(-1) + bias.to(dtype)
 
 
-def _precise(tensor: Tensor) -> torch.dtype:
+def precise(tensor: Tensor) -> torch.dtype:
+    """The dtype that logits of such vectors are added up in: float32 or better."""
     return torch.promote_types(tensor.dtype, torch.float32)
 
 
@@ -228,7 +243,8 @@ def mask_outside(logits: Tensor, adjacency: Tensor, node_mask: Tensor | None) ->
     return torch.where(adjacency.unsqueeze(-1), logits, floor)
 
 
-def _pool(nodes: Tensor, node_mask: Tensor | None) -> Tensor:
+def pool(nodes: Tensor, node_mask: Tensor | None = None) -> Tensor:
+    """The maximum over the nodes that are there, [B, N, size] -> [B, size]."""
     if node_mask is not None:
         nodes = nodes.masked_fill(~node_mask.unsqueeze(-1), torch.finfo(nodes.dtype).min)
     return nodes.amax(-2)

@@ -63,18 +63,29 @@ class ColumnEncoder(nn.Module):
     def forward(self, columns: Tensor) -> Tensor:
         # Columns are never in half precision, where different keys would become equal.
         with torch.autocast(columns.device.type, enabled=False):
-            weight, bias = self.weight.to(columns.dtype), self.bias.to(columns.dtype).sum(0)
-            if torch.compiler.is_compiling() and len(weight) <= FEW:
-                encoded = bias
-                for column, row in zip(columns.unbind(-1), weight.unbind(0), strict=True):
-                    encoded = encoded + column.unsqueeze(-1) * row
-            else:
-                encoded = columns @ weight + bias
+            encoded = mix(columns, self.weight.to(columns.dtype), self.bias.to(columns.dtype).sum(0))
         return encoded.to(self.weight.dtype)
 
     def extra_repr(self) -> str:
         names = dict.fromkeys(linear.feature for linear in self.linears)
         return f"{', '.join(names)} -> {self.weight.shape[1]}"
+
+
+def mix(columns: Tensor, rows: Tensor, start: Tensor) -> Tensor:
+    r"""$s + \sum_k x_k w_k$: columns [..., K], rows [K, size], start [..., size] -> [..., size]."""
+    if not torch.compiler.is_compiling() or len(rows) > FEW:
+        return columns @ rows + start
+    for column, row in zip(columns.unbind(-1), rows.unbind(0), strict=True):
+        start = start + column.unsqueeze(-1) * row
+    return start
+
+
+class Columns(NamedTuple):
+    """Features as numbers, of nodes [B, N, K], edges [B, N, N, K] and graphs [B, K]; None where there are none."""
+
+    nodes: Tensor | None
+    edges: Tensor | None
+    globals: Tensor | None
 
 
 class Encoder(nn.Module):
@@ -100,24 +111,36 @@ class Encoder(nn.Module):
     def forward(
         self, features: Packed, num_nodes: int, node_mask: Tensor | None = None, need_adjacency: bool = False
     ) -> EncodedFeatures:
-        nodes = edges = globals = adjacency = None
+        columns = self.columns(features, num_nodes, node_mask)
+        adjacency = None
+        if need_adjacency and self.num_relations and columns.edges is not None:
+            relations = columns.edges[..., : self.num_relations]
+            adjacency = (relations + relations.transpose(-2, -3) > 0).any(-1)
+        return EncodedFeatures(
+            _encode(self.nodes, columns.nodes),
+            _encode(self.edges, columns.edges),
+            _encode(self.globals, columns.globals),
+            adjacency,
+        )
 
-        def columns_of(groups: Sequence[FeatureGroup], encoder: ColumnEncoder) -> Tensor:
+    def columns(self, features: Packed, num_nodes: int, node_mask: Tensor | None = None) -> Columns:
+        """What the Linears are given, in float32 or better."""
+
+        def of(groups: Sequence[FeatureGroup], encoder: ColumnEncoder | None) -> Tensor | None:
+            if encoder is None:
+                return None
             dtype = torch.promote_types(encoder.weight.dtype, torch.float32)
-            columns = [_columns(group, features[group.key], num_nodes, node_mask, dtype) for group in groups]
-            return torch.cat(columns, dim=-1)
+            return torch.cat(
+                [_columns(group, features[group.key], num_nodes, node_mask, dtype) for group in groups], dim=-1
+            )
 
-        if self.nodes is not None:
-            nodes = self.nodes(columns_of(self.node_groups, self.nodes))
-        if self.edges is not None:
-            columns = columns_of(self.edge_groups, self.edges)  # [B, N, N, K]
-            edges = self.edges(columns)
-            if need_adjacency and self.num_relations:
-                relations = columns[..., : self.num_relations]
-                adjacency = (relations + relations.transpose(-2, -3) > 0).any(-1)
-        if self.globals is not None:
-            globals = self.globals(columns_of(self.global_groups, self.globals))
-        return EncodedFeatures(nodes, edges, globals, adjacency)
+        return Columns(
+            of(self.node_groups, self.nodes), of(self.edge_groups, self.edges), of(self.global_groups, self.globals)
+        )
+
+
+def _encode(encoder: ColumnEncoder | None, columns: Tensor | None) -> Tensor | None:
+    return None if encoder is None or columns is None else encoder(columns)
 
 
 def one_hot(index: Tensor, num_classes: int) -> Tensor:

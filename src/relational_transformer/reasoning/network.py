@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from relational_transformer.clrs.spec import SPECS, Spec, Stage, Type
 from relational_transformer.processors import GraphState, Processor
-from relational_transformer.processors.relational import RelationalProcessor
 
 from .decoders import Decoders, Parts
 from .encoders import EncodedFeatures, Encoder
@@ -252,41 +251,27 @@ class Network(nn.Module):
         new = self.processor(seen.features, carry.hidden, seen.adjacency, seen.node_mask)
         return self._learn(seen, carry, new, step)
 
-    def enter_layers(self, inputs: EncodedInputs, carry: Carry, step: Step) -> tuple[EncodedInputs, Tensor, Tensor]:
-        """The part of `training_step` before the layers of a relational processor: what the step sees, and the nodes
-        and edges that its first layer is given."""
-        assert isinstance(self.processor, RelationalProcessor)
-        seen = self.see(inputs, carry, step.hints, step.teacher_forced)
-        return seen, *self.processor.enter(seen.features, carry.hidden)
-
-    def leave_layers(
-        self, seen: EncodedInputs, carry: Carry, step: Step, nodes: Tensor, edges: Tensor
-    ) -> tuple[Packed, Packed, Packed]:
-        """The part of `training_step` after the layers, of the nodes and edges that the last one returned: the carry
-        without the hidden state, which is `processor.leave(nodes, edges)`."""
-        assert isinstance(self.processor, RelationalProcessor)
-        return self._learn(seen, carry, self.processor.leave(nodes, edges), step)[1:]
-
     def _learn(self, seen: EncodedInputs, carry: Carry, new: GraphState, step: Step) -> Carry:
         carried = self._carry_on(seen, carry, new, step.keeps_output)
-        added: Packed = {}
-        kept: Packed = {}
-        for group in self.hints:
-            key, logits = group.key, carried.hints[group.key]
-            added[key] = carry.hint_losses[key] + hint_losses(
-                group, logits, step.next_hints[key], step.is_target, step.totals[key], seen.node_mask
-            )
-            # Decisions have no gradient, so the next step sends none back to what they are made of.
-            kept[key] = logits if group.type == Type.SCALAR else logits.detach()
+        added = self.add_hint_losses(carry.hint_losses, carried.hints, step, seen.node_mask)
+        # Decisions have no gradient, so the next step sends none back to what they are made of.
+        scalars = {group.key for group in self.hints if group.type == Type.SCALAR}
+        kept = {key: logits if key in scalars else logits.detach() for key, logits in carried.hints.items()}
         return carried._replace(hints=kept, hint_losses=added)
 
     def _carry_on(self, seen: EncodedInputs, carry: Carry, new: GraphState, keeps_output: Tensor) -> Carry:
         hint_logits, output_logits, hidden = self.decode(seen, carry.hidden, new)
-        kept = {
-            key: logits.where(keeps_output.reshape(-1, *(1,) * (logits.dim() - 1)), carry.outputs[key])
-            for key, logits in output_logits.items()
-        }
-        return Carry(hidden, hint_logits, kept, carry.hint_losses)
+        return Carry(hidden, hint_logits, keep(keeps_output, output_logits, carry.outputs), carry.hint_losses)
+
+    def add_hint_losses(self, so_far: Packed, logits: Packed, step: Step, node_mask: Tensor | None = None) -> Packed:
+        """The losses of all hints, [F] by key, with those of this step's logits."""
+        added: Packed = {}
+        for group in self.hints:
+            key = group.key
+            added[key] = so_far[key] + hint_losses(
+                group, logits[key], step.next_hints[key], step.is_target, step.totals[key], node_mask
+            )
+        return added
 
     def losses(self, batch: Batch, carry: Carry) -> Losses:
         """The loss after the last step: output losses, and the hint losses added up on the way."""
@@ -350,6 +335,11 @@ def _find_spec(algorithm: str | Spec) -> Spec:
     if algorithm not in SPECS:
         raise ValueError(f"no algorithm is called {algorithm!r}; there are {', '.join(SPECS)}")
     return SPECS[algorithm]
+
+
+def keep(is_kept: Tensor, new: Packed, old: Packed) -> Packed:
+    """New logits for the examples that `is_kept` [B] says, the old ones for the others."""
+    return {key: logits.where(is_kept.reshape(-1, *(1,) * (logits.dim() - 1)), old[key]) for key, logits in new.items()}
 
 
 def _to(vectors: Tensor | None, dtype: torch.dtype) -> Tensor | None:

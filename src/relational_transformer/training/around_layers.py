@@ -1,10 +1,11 @@
-"""Training steps whose layers are kernels of their own, between two compiled pieces."""
+"""Training steps whose layers are kernels of their own, between compiled pieces."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 from relational_transformer.nn import RelationalTransformerLayer, kernels
 from relational_transformer.nn.kernels.whole_layer.parameters import (
@@ -19,11 +20,14 @@ from relational_transformer.nn.kernels.whole_layer.parameters import (
 from relational_transformer.nn.kernels.whole_layer.trajectory import Trajectory, kept_bytes
 from relational_transformer.processors import GraphState
 from relational_transformer.processors.relational import RelationalProcessor
-from relational_transformer.reasoning.network import Carry, EncodedInputs, Network
+from relational_transformer.reasoning.features import Packed as PackedFeatures
+from relational_transformer.reasoning.folded_steps import FoldedCarry, begin, between, leave
+from relational_transformer.reasoning.network import Carry, Network
 from relational_transformer.reasoning.steps import Step
 
 from .compiling import compiled_for
 from .fleet_methods import FleetMethods
+from .over_seeds import Method
 from .precision import Precision
 
 LAYERS = "processor.transformer.layers"
@@ -40,9 +44,9 @@ class Parameters(NamedTuple):
 class AroundLayers:
     """Runs the steps of a trajectory as `Network.training_step` would, where every layer fits one kernel.
 
-    What is before the layers of a step and what is after them are compiled; the layers themselves are a `Trajectory`,
-    which deals with their weights once for all steps. So a step has the fewest launches, and the gradients that are
-    added up over the steps are those of the `others`, the parameters outside of the layers.
+    What lies between the layers of one step and those of the next is one compiled piece (`folded_steps.py`); the layers
+    themselves are a `Trajectory`. Both deal with their parameters once for all steps, so a step has the fewest launches
+    and adds up the fewest gradients.
     """
 
     def __init__(self, methods: FleetMethods, network: Network, num_nodes: int, precision: Precision) -> None:
@@ -81,27 +85,27 @@ class AroundLayers:
             [pack(layer, orders) for layer in detached],
         )
 
-    def run(self, parameters: "Parameters", encoded: EncodedInputs, carry: Carry, steps: list[Step]) -> Carry:
-        """The carry after all steps."""
-        graphs = encoded.features.nodes.shape[1]
-        trajectory = Trajectory(parameters.learnt, parameters.packed, len(steps), graphs, self.num_nodes)
-        for number, step in enumerate(steps):
-            seen, nodes, edges = self.call("enter_layers", parameters.others, encoded, carry, step)
+    def run(self, parameters: "Parameters", inputs: PackedFeatures, steps: list[Step]) -> Carry:
+        """The carry after all steps of a batch with these inputs."""
+        folded, (carry, nodes, edges) = self.call(begin, parameters.others, inputs, steps[0])
+        carry = _like_later_ones(carry)
+        trajectory = Trajectory(parameters.learnt, parameters.packed, len(steps), nodes.shape[1], self.num_nodes)
+        for number, step in enumerate(steps[:-1]):
             nodes, edges = trajectory(number, nodes, edges)
-            rest = self.call("leave_layers", parameters.others, seen, carry, step, nodes, edges)
-            carry = Carry(self._hidden(nodes, edges), *rest)
-        return carry
+            carry, nodes, edges = self.methods(between, None, folded, carry, step, steps[number + 1], nodes, edges)
+        nodes, edges = trajectory(len(steps) - 1, nodes, edges)
+        left = self.methods(leave, None, folded, carry, steps[-1], nodes, edges)
+        return Carry(GraphState(nodes, edges), {}, left.outputs, left.hint_losses)
 
-    def _hidden(self, nodes: Tensor, edges: Tensor) -> GraphState:
-        assert isinstance(self.processor, RelationalProcessor)
-        state = self.processor.leave(nodes, edges)
-        parts = {name: part.contiguous() for name, part in state._asdict().items() if part is not None}
-        return state._replace(**parts)
-
-    def call(self, method: str, others: Tensor, *arguments: Any) -> Any:
+    def call(self, method: Method, others: Tensor, *arguments: Any) -> Any:
         """A method of the network that uses no parameter of the layers."""
         return self.methods.part(self.names)(method, others, *arguments)
 
     def kept_bytes(self, num_steps: int, graphs: int) -> int:
         """What the layers keep for the backward pass of so many steps."""
         return kept_bytes(len(self.layers), num_steps, self.fleet.num_seeds, graphs, self.num_nodes) if self.fits else 0
+
+
+def _like_later_ones(carry: FoldedCarry) -> FoldedCarry:
+    """The first carry with gradients where later ones have them, so that to the compiler all steps are alike."""
+    return tree_map_only(Tensor, lambda leaf: leaf if leaf.requires_grad else leaf.requires_grad_(), carry)

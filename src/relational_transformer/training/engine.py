@@ -98,19 +98,15 @@ class Engine:
         gradient is added up and not a hundred.
         """
         values = for_computing(values, self.precision)
-        around = self._around if self._around.fits and not self.recompute else None
-        begun = None if around is None else around.begin(values)
-        parameters = values if begun is None else begun.others
-        call = self._methods if around is None else around.call
         steps = self._steps(batch, teacher_forced)
-        encoded = call("encode_inputs", parameters, batch.inputs)
-        carry = self._like_later_ones(call("initial_carry", parameters, encoded))
-        if around is not None and begun is not None:
-            carry = around.run(begun, encoded, carry, steps)
+        if self._around.fits and not self.recompute:
+            carry = self._around.run(self._around.begin(values), batch.inputs, steps)
         else:
+            encoded = self._methods("encode_inputs", values, batch.inputs)
+            carry = self._like_later_ones(self._methods("initial_carry", values, encoded))
             for step in steps:
                 carry = self._advance(values, encoded, carry, step)
-        return call("losses", parameters, batch._replace(hints={}), carry).total
+        return self._methods("losses", None, batch._replace(hints={}), carry).total
 
     def _steps(self, batch: Batch, teacher_forced: Tensor) -> list[Step]:
         """The steps of a batch for all seeds, every tensor contiguous: strides that differ with the number of steps

@@ -6,16 +6,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from relational_transformer.reasoning import folded_steps
+
 from .compiling import compiled_for
 from .fleet import Fleet
-from .over_seeds import over_seeds
+from .over_seeds import Method, over_seeds
 
-COMPILED = ("encode_inputs", "training_step", "enter_layers", "leave_layers")
+COMPILED = ("encode_inputs", "training_step", folded_steps.begin, folded_steps.between, folded_steps.leave)
 """Methods that are worth compiling; the others are a few operations, once a trajectory."""
 
 
 class FleetMethods:
-    """Calls a method of the network by its name, `methods("losses", values, ...)`; tensors have the seeds in front.
+    """Calls a method of the network by its name, `methods("losses", values, ...)`, or a function of the network;
+    tensors have the seeds in front.
 
     `values` is a vector like `fleet.values`, or that of some of the parameters that `part` has named, or None for a
     method that uses none. Whole vectors and not a hundred parameters, so that over the steps of a trajectory one
@@ -25,7 +28,7 @@ class FleetMethods:
     def __init__(self, network: nn.Module, fleet: Fleet, device: torch.device, compiled: bool) -> None:
         self.network, self.fleet, self.device, self.compiled = network, fleet, device, compiled
         self.names = tuple(fleet.shapes)
-        self._calls: dict[tuple[str, tuple[str, ...]], Callable[..., Any]] = {}
+        self._calls: dict[tuple[Method, tuple[str, ...]], Callable[..., Any]] = {}
 
     def part(self, names: tuple[str, ...]) -> "FleetMethods":
         """The same methods for vectors that hold these parameters alone, in this order; they must use no other."""
@@ -37,13 +40,13 @@ class FleetMethods:
         """Use what another fleet of the same shapes compiles."""
         self._calls = other._calls
 
-    def __call__(self, method: str, values: Tensor | None, *arguments: Any) -> Any:
+    def __call__(self, method: Method, values: Tensor | None, *arguments: Any) -> Any:
         names = self.names if values is not None else ()
         if (method, names) not in self._calls:
             self._calls[method, names] = self._make(method, names)
         return self._calls[method, names](values, *arguments)
 
-    def _make(self, method: str, names: tuple[str, ...]) -> Callable[..., Any]:
+    def _make(self, method: Method, names: tuple[str, ...]) -> Callable[..., Any]:
         call, fleet = over_seeds(self.network, method), self.fleet
 
         def method_of_fleet(values: Tensor | None, *arguments: Any) -> Any:

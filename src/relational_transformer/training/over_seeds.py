@@ -10,20 +10,26 @@ from torch.utils import _pytree as pytree
 Parameters = dict[str, Tensor]
 
 
+Method = str | Callable[..., Any]
+"""A method of a module by its name, or a function whose first argument is the module."""
+
+
 class _Method(nn.Module):
     """A method of a module as the forward of another, which is what `functional_call` can call."""
 
-    def __init__(self, module: nn.Module, method: str) -> None:
+    def __init__(self, module: nn.Module, method: Method) -> None:
         super().__init__()
         self.module = module
         self.method = method
 
     def forward(self, *arguments: Any) -> Any:
-        return getattr(self.module, self.method)(*arguments)
+        if isinstance(self.method, str):
+            return getattr(self.module, self.method)(*arguments)
+        return self.method(self.module, *arguments)
 
 
-def over_seeds(module: nn.Module, method: str) -> Callable[..., Any]:
-    """`module.method` for a fleet: `f(parameters, *arguments)`, in which every tensor has the seeds in front.
+def over_seeds(module: nn.Module, method: Method) -> Callable[..., Any]:
+    """A method of a module for a fleet: `f(parameters, *arguments)`, in which every tensor has the seeds in front.
 
     Arguments and results may be nested in dicts, tuples and named tuples, with None among them (which `vmap` alone
     does not take).

@@ -1,0 +1,199 @@
+r"""Encoders folded into what reads them, for a relational processor.
+
+What a step sees is encoded, $x = x_\text{inputs} + \sum_k c_k E_k$ with few columns $c_k$ of hints, and then read by
+linear maps alone: the processor's input projections and the decoders' readouts. So the part $M x_\text{inputs}$ and the
+rows $M E_k$ of every such map $M$ are made once a trajectory, and $x$ itself is never built.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from relational_transformer.nn import ConcatLinear
+from relational_transformer.processors import GraphState
+from relational_transformer.processors.relational import RelationalProcessor
+
+from .decoders import FEW, precise, read_out
+from .encoders import ColumnEncoder
+from .network import Network
+
+ALIGNMENT = 64
+"""Tensors in a vector begin at multiples of so many numbers, as fast matrix products ask."""
+
+Parts = dict[str, Tensor]
+r"""What all steps share, by name. A *map* is an input projection of the processor (`node_input`, `edge_input`,
+`global_input`) or the readout of `nodes`, `edges` or `globals`; C are its channels, K the columns of the hints.
+
+| name | |
+|---|---|
+| `made.MAP` | what the inputs add to the result of a map, biases included, [B, (N, (N,)) C] |
+| `rows.LOCATION.MAP` | what each column adds to it, [K, C] |
+| `hidden.MAP` | how an input projection reads the hidden state, [size, size] |
+| `states.MAP` | how a readout reads the hidden and the new state, [C, 2 · size] |
+| `pooled.nodes`, `pooled.rows` | encoded nodes [B, N, size] and rows [K, size]: a maximum over nodes needs them |
+| `pooled.weight`, `pooled.bias` | the readout of that maximum, [C, 3 · size] and [C] |
+| `score.weight`, `score.bias` | what pointers of edges are scored by |
+"""
+
+
+class Folded(NamedTuple):
+    """All parts in as few tensors as can be, since over the steps the gradients of each are added up.
+
+    Attributes:
+        edges: `made.edge_input`.
+        vector: the other parts in the dtype of the parameters, [numbers].
+        precise: those in float32 or better, [numbers].
+    """
+
+    edges: Tensor
+    vector: Tensor
+    precise: Tensor
+
+
+def maps_of(network: Network) -> dict[str, dict[str, int]]:
+    """By location: the maps that read its encoded features, and from which of their columns on."""
+    size = network.hidden_size
+    maps = {"nodes": {"node_input": 0}, "edges": {"edge_input": 0}, "globals": {}}
+    if has_core(network):
+        maps["globals"]["global_input"] = 0
+    else:
+        maps["globals"] |= {"node_input": 2 * size, "edge_input": 2 * size}
+    for location, of_location in maps.items():
+        if location in network.decoders.readouts:
+            of_location[location] = 0
+    return maps
+
+
+def has_core(network: Network) -> bool:
+    assert isinstance(network.processor, RelationalProcessor)
+    mode = network.processor.transformer.global_mode
+    if mode == "att":
+        raise ValueError("global_mode='att' cannot be folded: every layer reads the vector of the graph")
+    return mode == "core"
+
+
+def linear_of(network: Network, name: str) -> ConcatLinear:
+    """The Linear of a map."""
+    assert isinstance(network.processor, RelationalProcessor)
+    is_projection = name.endswith("_input")
+    linear = getattr(network.processor.transformer, name) if is_projection else network.decoders.readouts[name]
+    assert isinstance(linear, ConcatLinear)
+    return linear
+
+
+def hint_encoder(network: Network, location: str) -> ColumnEncoder | None:
+    return None if network.hint_encoder is None else getattr(network.hint_encoder, location)
+
+
+def at_map(tensor: Tensor, location: str, name: str) -> Tensor:
+    """Something of each graph [B, ...] with the axes of what the map of another location makes."""
+    axes = {"node_input": 1, "edge_input": 2}.get(name, 0) if location == "globals" else 0
+    for _ in range(axes):
+        tensor = tensor.unsqueeze(1)
+    return tensor
+
+
+def fold(network: Network, features: GraphState) -> Folded:
+    """What all steps share, of encoded inputs."""
+    size, readouts, dtype = network.hidden_size, network.decoders.readouts, precise(features.nodes)
+    parts: Parts = {}
+    for location, maps in maps_of(network).items():
+        encoder, seen = hint_encoder(network, location), getattr(features, location)
+        if encoder is not None:
+            seen = (seen + encoder.bias.to(dtype).sum(0)).to(seen.dtype)
+        for name, start in maps.items():
+            linear = linear_of(network, name)
+            matrix = linear.weight[:, start : start + size]
+            if f"made.{name}" in parts:
+                parts[f"made.{name}"] = parts[f"made.{name}"] + F.linear(at_map(seen, location, name), matrix)
+            else:
+                parts[f"made.{name}"] = read_out((seen,), matrix, linear.bias)
+            if name.endswith("_input") and start == 0:
+                parts[f"hidden.{name}"] = linear.weight[:, size : 2 * size]
+            elif name in readouts and linear.in_features > size:
+                parts[f"states.{name}"] = linear.weight[:, size:]
+            if encoder is not None:
+                parts[f"rows.{location}.{name}"] = encoder.weight.to(dtype) @ matrix.to(dtype).T
+        if location == "nodes" and "pooled" in readouts:
+            pooled = linear_of(network, "pooled")
+            parts |= {"pooled.nodes": seen, "pooled.weight": pooled.weight, "pooled.bias": pooled.bias}
+            if encoder is not None:
+                parts["pooled.rows"] = encoder.weight
+    if "score" in readouts:
+        parts |= {"score.weight": linear_of(network, "score").weight, "score.bias": linear_of(network, "score").bias}
+    return _pack(network, parts, *features.nodes.shape[:2])
+
+
+def unfold(network: Network, folded: Folded) -> Parts:
+    """The parts by name."""
+    parts: Parts = {"made.edge_input": folded.edges}
+    shapes = _shapes(network, *folded.edges.shape[:2])
+    for is_precise, vector in ((False, folded.vector), (True, folded.precise)):
+        wanted = {name: shape for name, shape in shapes.items() if _is_precise(network, name, shape) == is_precise}
+        blocks = vector.split([_aligned(shape) for shape in wanted.values()])
+        for (name, shape), block in zip(wanted.items(), blocks, strict=True):
+            parts[name] = block[: math.prod(shape)].view(shape)
+    return parts
+
+
+def _pack(network: Network, parts: Parts, batch: int, num_nodes: int) -> Folded:
+    edges = parts["made.edge_input"]
+    blocks: dict[bool, list[Tensor]] = {False: [], True: []}
+    for name, shape in _shapes(network, batch, num_nodes).items():
+        is_precise = _is_precise(network, name, shape)
+        block = parts[name].to(precise(edges) if is_precise else edges.dtype).reshape(-1)
+        blocks[is_precise].append(F.pad(block, (0, _aligned(shape) - math.prod(shape))))
+    vector, exact = (torch.cat(of_kind) if of_kind else edges.new_zeros(0) for of_kind in blocks.values())
+    return Folded(edges, vector, exact.to(precise(edges)))
+
+
+def _shapes(network: Network, batch: int, num_nodes: int) -> dict[str, tuple[int, ...]]:
+    """The shape of every part but the edges."""
+    size, readouts = network.hidden_size, network.decoders.readouts
+    axes = {"nodes": (batch, num_nodes), "edges": (batch, num_nodes, num_nodes), "globals": (batch,)}
+    shapes: dict[str, tuple[int, ...]] = {}
+    for location, maps in maps_of(network).items():
+        encoder = hint_encoder(network, location)
+        for name, start in maps.items():
+            linear = linear_of(network, name)
+            if encoder is not None:
+                shapes[f"rows.{location}.{name}"] = (len(encoder.weight), linear.out_features)
+            if start:
+                continue  # this map is another location's
+            shapes[f"made.{name}"] = (*axes[location], linear.out_features)
+            if name.endswith("_input"):
+                shapes[f"hidden.{name}"] = (size, size)
+            elif linear.in_features > size:
+                shapes[f"states.{name}"] = (linear.out_features, 2 * size)
+        if location == "nodes" and "pooled" in readouts:
+            channels = linear_of(network, "pooled").out_features
+            shapes |= {"pooled.nodes": (*axes["nodes"], size), "pooled.weight": (channels, 3 * size)}
+            shapes["pooled.bias"] = (channels,)
+            if encoder is not None:
+                shapes["pooled.rows"] = (len(encoder.weight), size)
+    if "score" in readouts:
+        count = linear_of(network, "score").out_features
+        shapes |= {"score.weight": (count, size), "score.bias": (count,)}
+    del shapes["made.edge_input"]
+    return shapes
+
+
+def _is_precise(network: Network, name: str, shape: tuple[int, ...]) -> bool:
+    """Whether a part is kept in float32 or better: what is small and added up; not what matrix products take."""
+    kind, _, map_name = name.partition(".")
+    match kind:
+        case "made":
+            return not map_name.endswith("_input") and shape[-1] < network.hidden_size
+        case "states":
+            return shape[0] <= FEW
+        case "pooled":
+            return map_name == "rows"
+        case _:
+            return kind == "rows"
+
+
+def _aligned(shape: tuple[int, ...]) -> int:
+    return -(-math.prod(shape) // ALIGNMENT) * ALIGNMENT

@@ -1,0 +1,81 @@
+"""Folded encoders: the losses and gradients of the network as it is defined."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from relational_transformer.clrs.spec import ALGORITHMS
+from relational_transformer.processors import Settings
+from relational_transformer.reasoning import Batch, Network, build_network
+from relational_transformer.reasoning.folded_steps import begin, between, leave
+from relational_transformer.reasoning.folding import fold
+from relational_transformer.reasoning.network import Carry
+
+SMALL = Settings(
+    hidden_size=12, num_heads=3, num_layers=1, node_hidden_size=8, edge_hidden_sizes=(6, 5), pointers_from_edges=True
+)
+
+
+def make(algorithm: str, **changes: object) -> Network:
+    torch.manual_seed(0)
+    network = build_network(algorithm, replace(SMALL, **changes)).double()
+    for parameter in network.parameters():  # biases too
+        torch.nn.init.normal_(parameter, std=0.3)
+    return network
+
+
+def folded_loss(network: Network, batch: Batch, teacher_forced: torch.Tensor) -> torch.Tensor:
+    steps = network.steps(batch, teacher_forced)
+    folded, (carry, nodes, edges) = begin(network, batch.inputs, steps[0])
+    for step, following in zip(steps, [*steps[1:], None], strict=True):
+        for layer in network.processor.transformer.layers:
+            nodes, edges = layer(nodes, edges)
+        if following is None:
+            carry = leave(network, folded, carry, step, nodes, edges)
+        else:
+            carry, nodes, edges = between(network, folded, carry, step, following, nodes, edges)
+    hidden = network.processor.leave(nodes, edges)
+    return network.losses(batch, Carry(hidden, {}, carry.outputs, carry.hint_losses)).total
+
+
+def noise_for(batch: Batch) -> torch.Tensor:
+    num_steps = max((len(hint) for hint in batch.hints.values()), default=4) - 1
+    return torch.rand(num_steps, len(batch.lengths), generator=torch.Generator().manual_seed(0)) < 0.5
+
+
+def check(network: Network, batch: Batch) -> None:
+    losses = [folded_loss(network, batch, noise_for(batch)), network(batch, noise_for(batch)).total]
+    torch.testing.assert_close(losses[0], losses[1], rtol=1e-10, atol=0.0)
+    parameters = dict(network.named_parameters())
+    gradients = [torch.autograd.grad(loss, list(parameters.values()), allow_unused=True) for loss in losses]
+    for name, ours, theirs in zip(parameters, *gradients, strict=True):
+        theirs = torch.zeros_like(parameters[name]) if theirs is None else theirs
+        ours = torch.zeros_like(parameters[name]) if ours is None else ours
+        torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-10, msg=lambda text, name=name: f"{name}: {text}")
+        assert torch.equal(ours == 0, theirs == 0) or "encoder" not in name, f"{name}: Adam looks at exact zeros"
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_algorithm_has_the_losses_and_gradients_of_its_definition(algorithm, examples):
+    network = make(algorithm)
+    check(network, network.pack(*examples(algorithm, batch=2, num_nodes=4, num_steps=4)))
+
+
+@pytest.mark.parametrize("algorithm", ["bfs", "dfs", "floyd_warshall"])
+@pytest.mark.parametrize("changes", [{"global_mode": "core"}, {"hint_mode": "decoded_only"}, {"hint_mode": "none"}])
+def test_so_it_is_with_a_core_node_and_without_encoded_hints(algorithm, changes, examples):
+    network = make(algorithm, **changes)
+    check(network, network.pack(*examples(algorithm, batch=2, num_nodes=4, num_steps=3)))
+
+
+def test_a_trajectory_of_one_step_begins_and_leaves(examples):
+    network = make("bfs")
+    check(network, network.pack(*examples("bfs", batch=2, num_nodes=4, num_steps=2)))
+
+
+def test_a_vector_of_the_graph_that_every_layer_reads_cannot_be_folded(examples):
+    network = make("bfs", global_mode="att")
+    batch = network.pack(*examples("bfs", batch=2, num_nodes=4, num_steps=2))
+    with pytest.raises(ValueError, match="att"):
+        fold(network, network.encode_inputs(batch.inputs).features)

@@ -385,7 +385,10 @@ __device__ __forceinline__ void normalize_scores(bf16* attention) {
     }
 }
 
-// context [N, H, D] in device memory: of node i, the weights [heads, j] times the edges [j, D] (transposed by ldmatrix).
+// Where the context of a head and a node lies: of one head all graphs of the seed together, [H, graphs, N, D].
+__device__ __forceinline__ int context_offset(int head, int node) { return (head * (int)gridDim.x * kNodes + node) * kChannels; }
+
+// The context of node i: the weights [heads, j] times the edges [j, D] (transposed by ldmatrix).
 __device__ __forceinline__ void average_edges(bf16* context) {
     const bf16* edges = shared_at<bf16>(ForwardShared::edges);
     const int lane = lane_index(), r = fragment_row(), q = quad_position();
@@ -402,7 +405,8 @@ __device__ __forceinline__ void average_edges(bf16* context) {
             edge[m] = min(i * kNodes + 16 * m + lane % 16, kEdges - 1);  // beyond the graph: any row, its weight is zero
         }
         const SwizzledChunks rows[2] = {{edges, edge[0], lane / 16}, {edges, edge[kNodeTiles - 1], lane / 16}};
-        bf16* output = context + (i * kHeads + r) * kChannels + 2 * (q & 2) + (q & 1) * 8;
+        bf16* outputs[2] = {context + context_offset(r, i), context + context_offset(min(r + 8, kHeads - 1), i)};
+        const int column = 2 * (q & 2) + (q & 1) * 8;
 #pragma unroll 4
         for (int pair = 0; pair < kColumnTiles / 2; ++pair) {  // of tiles
             float left[4] = {0, 0, 0, 0}, right[4] = {0, 0, 0, 0};
@@ -421,7 +425,7 @@ __device__ __forceinline__ void average_edges(bf16* context) {
                 const unsigned in_right = pack_bf16(right[2 * half], right[2 * half + 1]);
                 const unsigned received = __shfl_xor_sync(0xFFFFFFFFu, q & 1 ? in_left : in_right, 1);
                 const uint2 four = q & 1 ? make_uint2(received, in_right) : make_uint2(in_left, received);
-                if (r + 8 * half < kHeads) *(uint2*)(output + half * 8 * kChannels + 16 * pair) = four;
+                if (r + 8 * half < kHeads) *(uint2*)(outputs[half] + column + 16 * pair) = four;
             }
         }
     }
@@ -442,7 +446,7 @@ __device__ __forceinline__ void gather_head(const LeftFragments& weight, int hea
     uint4 rows[tiles][kColumnBlocks];
 #pragma unroll
     for (int t = 0; t < tiles; ++t) {
-        const bf16* row = context + (min(first_node + 8 * t + r, kNodes - 1) * kHeads + head) * kChannels + 8 * q;
+        const bf16* row = context + context_offset(head, min(first_node + 8 * t + r, kNodes - 1)) + 8 * q;
 #pragma unroll
         for (int b = 0; b < kColumnBlocks; ++b) rows[t][b] = *(const uint4*)(row + 32 * b);
     }
@@ -905,7 +909,7 @@ layer_forward(LayerWeights weights,
               bf16* attention,          // [H, N, N]; this and the rest: what the backward reads
               bf16* middle_nodes,       // [N, D] after the first norm
               bf16* messages,           // [N, D]
-              bf16* context,            // [N, H, D]
+              bf16* context,            // [seeds, H, graphs, N, D]
               bf16* edge_normals,       // [2, N, N, D]: edges normalized, by the first norm and by the second
               bf16* edge_hidden         // [N, N, kHiddenRow]
 ) {
@@ -919,7 +923,7 @@ layer_forward(LayerWeights weights,
     attention += graph * kHeads * kEdges;
     middle_nodes += graph * kNodes * kChannels;
     messages += graph * kNodes * kChannels;
-    context += graph * kNodes * kHeads * kChannels;
+    context += ((long long)blockIdx.y * kHeads * gridDim.x + blockIdx.x) * kNodes * kChannels;
     edge_normals += graph * 2 * kEdges * kChannels;
     edge_hidden += graph * kEdges * kHiddenRow;
 

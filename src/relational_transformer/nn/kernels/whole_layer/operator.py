@@ -51,7 +51,7 @@ _SAVED = ["new_nodes", "attention", "middle_nodes", "messages", "context", "edge
 )
 def layer_operator(nodes: Tensor, edges: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
     """Nodes [S, G, N, D], edges [S, G, N, N, D], parameters [S, *shape] -> new nodes and edges, and what the backward
-    pass needs: attention [S, G, H, N, N], nodes after the first norm, messages, mean edges [S, G, N, H, D], normalized
+    pass needs: attention [S, G, H, N, N], nodes after the first norm, messages, mean edges [S, H, G, N, D], normalized
     edges [S, G, 2, N, N, D], and the edges' hidden layers with what they were scaled by [S, G, N, N, HIDDEN_ROW]."""
     nodes, edges = nodes.contiguous(), edges.contiguous()
     seeds, graphs, count, _ = nodes.shape
@@ -68,7 +68,7 @@ def layer_operator(nodes: Tensor, edges: Tensor, *parameters: Tensor) -> tuple[T
 def _outputs(nodes: Tensor, edges: Tensor, *_: Any) -> tuple[Tensor, ...]:
     seeds, graphs, count, size = nodes.shape
     attention = nodes.new_empty(seeds, graphs, HEADS, count, count)
-    context = nodes.new_empty(seeds, graphs, count, HEADS, size)
+    context = nodes.new_empty(seeds, HEADS, graphs, count, size)
     edge_normals = edges.new_empty(seeds, graphs, 2, count, count, size)
     edge_hidden = edges.new_empty(seeds, graphs, count, count, HIDDEN_ROW)
     new_nodes, middle_nodes, messages = (nodes.new_empty(nodes.shape) for _ in range(3))
@@ -139,8 +139,7 @@ def layer_backward_operator(
 
     edge_qkv = edges.new_empty(seeds, 3 * CHANNELS, size)
     product(query_key, edges.flatten(2, 3), out=edge_qkv[:, : 2 * CHANNELS])
-    by_head = message.unflatten(-1, (HEADS, HEAD_SIZE))
-    edge_qkv[:, 2 * CHANNELS :] = torch.einsum("sgnhc,sgnhd->shcd", by_head, context).flatten(1, 2)
+    edge_qkv[:, 2 * CHANNELS :] = value_gradient(message, context)
     return (
         nodes_gradient,
         edges_gradient,
@@ -152,6 +151,16 @@ def layer_backward_operator(
         product(ends, new_nodes),
         sums.sum(1).to(nodes.dtype),
     )
+
+
+def value_gradient(message_gradient: Tensor, context: Tensor) -> Tensor:
+    """That of the edges' value weights: of every head, Σ gradient^T · context over nodes and graphs.
+
+    Gradients of messages [..., G, N, D], mean edges [..., H, G, N, D] -> [..., D, D].
+    """
+    by_head = message_gradient.unflatten(-1, (HEADS, HEAD_SIZE)).flatten(-4, -3)  # [..., G N, H, D / H]
+    left, right = by_head.movedim(-3, -1), context.flatten(-3, -2)  # [..., H, D / H, G N], [..., H, G N, D]
+    return torch.bmm(left.flatten(0, -3), right.flatten(0, -3)).view(*context.shape[:-4], CHANNELS, CHANNELS)
 
 
 @layer_backward_operator.register_fake

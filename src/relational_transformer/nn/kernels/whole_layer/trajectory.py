@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from .launching import launch
-from .operator import Arguments
-from .parameters import CHANNELS, HEAD_SIZE, HEADS, HIDDEN_ROW, NODE_HIDDEN, NUM_SUMS, Learnt, Packed
+from .operator import Arguments, value_gradient
+from .parameters import CHANNELS, HEADS, HIDDEN_ROW, NODE_HIDDEN, NUM_SUMS, Learnt, Packed
 
 FORWARD = (
     *("new_nodes", "new_edges", "attention", "middle_nodes", "messages", "context"),
@@ -37,7 +37,7 @@ def kept_shapes(nodes: int) -> dict[str, tuple[int, ...]]:
         "attention": (HEADS, nodes, nodes),
         "edge_normals": (2, nodes, nodes, CHANNELS),
         "edge_hidden": (nodes, nodes, HIDDEN_ROW),
-        "context": (nodes, HEADS, CHANNELS),
+        "context": (HEADS, nodes, CHANNELS),  # of all graphs of a seed together: [H, G, N, D]
         "qkv_gradient": (nodes, 3 * CHANNELS),
         "query_key_gradient": (nodes * nodes, 2 * CHANNELS),
     }
@@ -131,8 +131,8 @@ class _Layer:
         """Gradients over all steps and graphs."""
         nodes, edges = (torch.stack(tensors) for tensors in zip(*(read for read in self.read if read), strict=True))
         rows = self.rows
-        by_head = rows["message_gradient"].unflatten(-1, (HEADS, HEAD_SIZE))
-        values = torch.einsum("tsgnhc,tsgnhd->tshcd", by_head, rows["context"]).flatten(2, 3).sum(0)
+        context = rows["context"].view(*nodes.shape[:2], HEADS, *nodes.shape[2:])  # [T, S, H, G, N, D]
+        values = value_gradient(rows["message_gradient"], context).sum(0)
         query_key = _products(rows["query_key_gradient"], edges.flatten(3, 4))
         return Learnt(
             node_qkv=_products(rows["qkv_gradient"], nodes),
@@ -141,7 +141,7 @@ class _Layer:
             node_in=_products(rows["node_in_gradient"], rows["middle_nodes"]),
             node_out=_products(rows["node_out_gradient"], rows["node_hidden"]),
             ends=_products(rows["send_receive_gradient"], rows["new_nodes"]),
-            sums=self.sums.sum((0, 2)).to(by_head.dtype),
+            sums=self.sums.sum((0, 2)).to(nodes.dtype),
         )
 
 

@@ -46,7 +46,7 @@ constexpr int kOutputTransposed = kOutput + 192 * 192;                   // [192
 constexpr int kNodeQkv = kOutputTransposed + 192 * 192;                  // Wn [576, 192], permuted
 constexpr int kNodeQkvTransposed = kNodeQkv + 576 * 192;                 // [192, 576], permuted
 constexpr int kEdgeQueryKey = kNodeQkvTransposed + 192 * 576;            // We[:384] [384, 192], rows of 16 reordered (phase 5)
-constexpr int kEdgeValueTransposed = kEdgeQueryKey + 384 * 192;          // We[384:]^T [192, 192], a left operand by heads (phase 3)
+constexpr int kEdgeValueTransposed = kEdgeQueryKey + 384 * 192;          // We[384:]^T [192, 192], a left operand by heads, rows of 32 reordered (phase 4)
 constexpr int kToEdges = kEdgeValueTransposed + 192 * 192;               // We[:384]^T, A^T, B^T [192, 416], rows of 24 reordered (phase 6)
 constexpr int kToEdgesSteps = (2 * kChannels + 2 * kHidden1) / 16;       // mma steps over its columns
 constexpr int kPacked = kToEdges + 192 * 416;
@@ -881,23 +881,26 @@ __device__ __forceinline__ void lift_messages(unsigned char* shared, int first_n
     }
 }
 
-// ---- Phase 4, row i of the edges by one warp: g = e u + v dmessage, ds / sqrt(16) in place of a, edges_gradient += a u. ----
+// ---- Phase 4, row i of the edges by one warp: g = e u + v dmessage, ds / sqrt(16) in place of a, edges_gradient += a u. The channels of u are reordered, so that the
+// accumulators of four column tiles are eight neighbouring channels of edges_gradient, 16 bytes; e as the left operand of the first product then comes 16 bytes at a time, too. ----
 template <int N>
 __device__ __forceinline__ void row_backward(unsigned char* shared, int i, const bf16* own_lifted, const bf16* message_gradient, bf16* edges_gradient) {
     using S = Sizes<N>;
     const int lane = thread_index() % 32, r = lane / 4, q = lane % 4;
     const bf16 *edges = (const bf16*)shared, *values = (const bf16*)(shared + S::kValues);
     bf16* scores = (bf16*)(shared + S::kScores);
-    unsigned before[S::kNodeTiles][kColumnTiles][2], message[2][2];  // under way while g is made
+    unsigned message[2][2];
+    uint4 before[S::kNodeTiles][kBlocks][2];  // under way while g is made
 #pragma unroll
     for (int k = 0; k < 4; ++k)  // of heads r and 8 + r
         message[k / 2][k % 2] = load_now_4(message_gradient + i * kChannels + min(k / 2 * 8 + r, kHeads - 1) * kHeadSize + k % 2 * 8 + 2 * q);
-    auto row_at = [&](int m, int below) { return edges_gradient + (i * N + min(16 * m + r + 8 * below, N - 1)) * kChannels + 2 * q; };
+    auto edge_of = [&](int m, int below) { return i * N + min(16 * m + r + 8 * below, N - 1); };
+    auto row_at = [&](int m, int below) { return edges_gradient + edge_of(m, below) * kChannels + 8 * q; };
 #pragma unroll
     for (int m = 0; m < S::kNodeTiles; ++m) {
         const bf16 *above = row_at(m, 0), *below = row_at(m, 1);
 #pragma unroll
-        for (int t = 0; t < kColumnTiles; ++t) before[m][t][0] = load_now_4(above + 8 * t), before[m][t][1] = load_now_4(below + 8 * t);
+        for (int b = 0; b < kBlocks; ++b) before[m][b][0] = load_now_16(above + 32 * b), before[m][b][1] = load_now_16(below + 32 * b);
     }
     // g [j, head]: row tiles of nodes j, two column tiles of heads (12 to 15 do not exist: their columns are ignored).
     float g[S::kNodeTiles][2][4], a[S::kNodeTiles][2][4], total[2][2] = {{0, 0}, {0, 0}};
@@ -911,14 +914,16 @@ __device__ __forceinline__ void row_backward(unsigned char* shared, int i, const
         float through_values[2][4];  // a chain of its own
         clear(g[m]), clear(through_values);
         const int j = min(16 * m + lane % 16, N - 1);
+        uint4 above, below;  // of two rows, eight channels of a block
 #pragma unroll
         for (int step = 0; step < kSteps; ++step) {
-            unsigned rows[4], columns[4];
-            ldmatrix_x4(rows, edges + (i * N + j) * kRow + step * 16 + lane / 16 * 8);
+            unsigned columns[4], rows[4];
+            if (step % 2 == 0) above = *(const uint4*)(edges + edge_of(m, 0) * kRow + step * 16 + 8 * q), below = *(const uint4*)(edges + edge_of(m, 1) * kRow + step * 16 + 8 * q);
+            const unsigned edge_rows[4] = {step % 2 ? above.z : above.x, step % 2 ? below.z : below.x, step % 2 ? above.w : above.y, step % 2 ? below.w : below.y};
             ldmatrix_x4(columns, own_lifted + min(lane / 16 * 8 + lane % 8, kHeads - 1) * kRow + step * 16 + lane / 8 % 2 * 8);
             const unsigned low[2] = {columns[0], columns[1]}, high[2] = {columns[2], columns[3]};
-            mma_16x8x16(g[m][0], rows, low);
-            mma_16x8x16(g[m][1], rows, high);
+            mma_16x8x16(g[m][0], edge_rows, low);
+            mma_16x8x16(g[m][1], edge_rows, high);
             // v_j . dmessage_i: this step's 16 channels are head `step`, so only its column is not zero.
             ldmatrix_x4(rows, values + j * kRow + step * 16 + lane / 16 * 8);
             const bool mine = r == step % 8;
@@ -949,17 +954,22 @@ __device__ __forceinline__ void row_backward(unsigned char* shared, int i, const
                                      pack_bf16(a[m][1][0], a[m][1][1]), pack_bf16(a[m][1][2], a[m][1][3])};
         bf16* rows[2] = {row_at(m, 0), row_at(m, 1)};
 #pragma unroll
-        for (int first = 0; first < kColumnTiles; first += 2) {
-            unsigned both[4];
-            ldmatrix_x4_transpose(both, own_lifted + min(lane % 16, kHeads - 1) * kRow + 8 * first + lane / 16 * 8);
+        for (int b = 0; b < kBlocks; ++b) {
+            unsigned after[2][4];
 #pragma unroll
-            for (int t = first; t < first + 2; ++t) {
-                const unsigned b[2] = {both[t % 2 * 2], both[t % 2 * 2 + 1]}, above = before[m][t][0], below = before[m][t][1];
-                float sums[4] = {low_half(above), high_half(above), low_half(below), high_half(below)};
-                mma_16x8x16(sums, by_head, b);
-                if (16 * m + r < N) pair_at(rows[0] + 8 * t) = pack_bf16(sums[0], sums[1]);
-                if (16 * m + r + 8 < N) pair_at(rows[1] + 8 * t) = pack_bf16(sums[2], sums[3]);
+            for (int k = 0; k < 4; k += 2) {
+                unsigned both[4];
+                ldmatrix_x4_transpose(both, own_lifted + min(lane % 16, kHeads - 1) * kRow + 32 * b + 8 * k + lane / 16 * 8);
+#pragma unroll
+                for (int t = k; t < k + 2; ++t) {
+                    const unsigned columns[2] = {both[t % 2 * 2], both[t % 2 * 2 + 1]}, above = word(before[m][b][0], t), below = word(before[m][b][1], t);
+                    float sums[4] = {low_half(above), high_half(above), low_half(below), high_half(below)};
+                    mma_16x8x16(sums, by_head, columns);
+                    after[0][t] = pack_bf16(sums[0], sums[1]), after[1][t] = pack_bf16(sums[2], sums[3]);
+                }
             }
+            for (int below = 0; below < 2; ++below)
+                if (16 * m + r + 8 * below < N) *(uint4*)(rows[below] + 32 * b) = make_uint4(after[below][0], after[below][1], after[below][2], after[below][3]);
         }
     }
 }

@@ -314,7 +314,7 @@ def _packed(matrices: Mapping[str, Tensor]) -> Tensor:
             _fragments(node_qkv, permuted=True),
             _fragments(node_qkv.T, permuted=True),
             _fragments(_neighbours(query_key)),
-            _left_fragments(value.T).transpose(0, 1).reshape(-1),
+            _left_fragments(_eights(value.T)).transpose(0, 1).reshape(-1),
             _fragments(_by_warps(torch.cat([query_key.T, own.T, reverse.T], dim=1))),
         ]
     )

@@ -421,7 +421,6 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
     bf16 *hidden2 = (bf16*)(shared + S::kBeside), *hidden2_gradient = hidden2 + S::kBesideBytes / 2;
     float* vector = (float*)(shared + S::kVectorsAt);
 
-    if (thread == 0) prefetch_to_cache(gradient_in, S::kEdges * kChannels * 2), prefetch_to_cache(edge_normals, 2 * S::kEdges * kChannels * 2);
     for (int k = thread; k < kEdgeVectors / 4; k += kThreads) cp_async_16(vector + 4 * k, vectors + 4 * k);
     for (int k = thread; k < 2 * S::kRows; k += kThreads) {  // X = h1
         bf16* target = hidden + hidden_at(k / 2, k % 2);
@@ -429,19 +428,9 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
         else *(uint4*)target = make_uint4(0, 0, 0, 0);
     }
     cp_async_commit();
-#pragma unroll (S::kTiles % kWarps == 0 ? 2 : 1)
-    for (int tile = warp; tile < S::kTiles; tile += kWarps)
-        for_pieces(lane, [&](int row, int column) {
-            const int edge = tile * 16 + row;
-            if (whole || edge < S::kEdges) cp_async_16(edges + edge * kRow + column, edges_in + edge * kChannels + column);
-            else *(uint4*)(edges + edge * kRow + column) = make_uint4(0, 0, 0, 0);
-        });
-    cp_async_commit();
     for (int k = kSumMessageOut / 4 + thread; k < (kSumRows + 5 * kChannels) / 4; k += kThreads)  // the sums over edges begin at 0
         *(float4*)(partial + 4 * k) = make_float4(0, 0, 0, 0);
     if (thread < 2 * kHidden2) partial[kSumFeedInBias + thread] = 0;  // the last are unused
-    cp_async_wait<1>();
-    __syncthreads();
 
     constexpr unsigned kOnes = 0x3F803F80u;
     const int columns = row_offset(lane % 16, warp * kOwnColumns + lane / 16 * 8), last_columns = row_offset(lane % 16, warp * kOwnColumns + 16);
@@ -528,6 +517,24 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
                 if (whole || row0 + 8 * below < S::kEdges) both = load_now_8(edge_hidden + (row0 + 8 * below) * kHiddenRow + kHidden1 + kHidden2);
                 rstd1[below] = __uint_as_float(both.x), rstd2[below] = __uint_as_float(both.y);
             }
+            if (chunk == 0) {  // what was begun before: only now, so that the loads above do not wait for it
+                cp_async_wait<0>();
+                __syncthreads();
+            }
+            if (thread == 0) {  // into the L2 cache, in the order of their use; at the start all graphs of the device ask for more than its memory gives
+                auto fetch = [&](const bf16* rows, int from) {
+                    const int first = from * kWarps * 16;
+                    if (first < S::kEdges) prefetch_to_cache(rows + first * kChannels, min(kWarps * 16, S::kEdges - first) * kChannels * 2);
+                };
+                fetch(edge_normals, chunk), fetch(gradient_in, chunk + 1), fetch(edge_normals + S::kEdges * kChannels, chunk + 1);
+            }
+            if (valid)
+                for_pieces(lane, [&](int row, int column) {  // e, for later
+                    const int edge = tile * 16 + row;
+                    if (whole || edge < S::kEdges) cp_async_16(edges + edge * kRow + column, edges_in + edge * kChannels + column);
+                    else *(uint4*)(edges + edge * kRow + column) = make_uint4(0, 0, 0, 0);
+                });
+            cp_async_commit();
             const StagedRows to = own_stage(0);
 #pragma unroll
             for (int b = 0; b < kBlocks; ++b) {

@@ -63,7 +63,7 @@ class ColumnEncoder(nn.Module):
     def forward(self, columns: Tensor) -> Tensor:
         # Columns are never in half precision, where different keys would become equal.
         with torch.autocast(columns.device.type, enabled=False):
-            encoded = mix(columns, self.weight.to(columns.dtype), self.bias.to(columns.dtype).sum(0))
+            encoded = mix(columns, self.weight.to(columns.dtype)) + self.bias.to(columns.dtype).sum(0)
         return encoded.to(self.weight.dtype)
 
     def extra_repr(self) -> str:
@@ -71,13 +71,12 @@ class ColumnEncoder(nn.Module):
         return f"{', '.join(names)} -> {self.weight.shape[1]}"
 
 
-def mix(columns: Tensor, rows: Tensor, start: Tensor) -> Tensor:
-    r"""$s + \sum_k x_k w_k$: columns [..., K], rows [K, size], start [..., size] -> [..., size]."""
+def mix(columns: Tensor, rows: Tensor) -> Tensor:
+    r"""$\sum_k x_k w_k$: columns [..., K], rows [K, size] -> [..., size]."""
     if not torch.compiler.is_compiling() or len(rows) > FEW:
-        return columns @ rows + start
-    for column, row in zip(columns.unbind(-1), rows.unbind(0), strict=True):
-        start = start + column.unsqueeze(-1) * row
-    return start
+        return columns @ rows
+    products = [column.unsqueeze(-1) * row for column, row in zip(columns.unbind(-1), rows.unbind(0), strict=True)]
+    return sum(products[1:], products[0])
 
 
 class Columns(NamedTuple):

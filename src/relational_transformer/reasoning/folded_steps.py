@@ -84,17 +84,18 @@ def _enter(network: Network, parts: Parts, hints: Packed, hidden: GraphState | N
         for name, start in maps.items():
             total = made.get(name, parts[f"made.{name}"])
             if numbers is not None:
-                total = mix(at_map(numbers, location, name), parts[f"rows.{location}.{name}"], total)
+                mixed = mix(at_map(numbers, location, name), parts[f"rows.{location}.{name}"])
+                total = total + mixed.to(total.dtype)
             if state is not None and start == 0:
                 if f"hidden.{name}" in parts:
                     total = total + F.linear(state, parts[f"hidden.{name}"])
                 elif f"states.{name}" in parts:
-                    total = total + read_out((state,), parts[f"states.{name}"][:, :size])
+                    total = total + read_out((state,), parts[f"states.{name}"][:, :size]).to(total.dtype)
             made[name] = total
-    readings = {name: made[name].to(parts[f"made.{name}"].dtype) for name in made if not name.endswith("_input")}
+    readings = {name: total for name, total in made.items() if not name.endswith("_input")}
     if "pooled.weight" in parts:
         readings["pooled"] = _read_pooled(parts, columns.nodes, None if hidden is None else hidden.nodes)
-    vectors = (made[name].to(parts[f"made.{name}"].dtype) for name in made if name.endswith("_input"))
+    vectors = (total for name, total in made.items() if name.endswith("_input"))
     return *network.processor.transformer.with_core(*vectors), readings
 
 
@@ -102,7 +103,7 @@ def _read_pooled(parts: Parts, columns: Tensor | None, hidden: Tensor | None) ->
     """The readout of maxima over nodes, which no linear map can look through: here encoded nodes are built."""
     nodes = parts["pooled.nodes"]
     if columns is not None:
-        nodes = mix(columns, parts["pooled.rows"], nodes).to(nodes.dtype)
+        nodes = nodes + mix(columns, parts["pooled.rows"]).to(nodes.dtype)
     maxima = (pool(nodes),) if hidden is None else (pool(nodes), pool(hidden))
     weight = parts["pooled.weight"][:, : len(maxima) * nodes.shape[-1]]
     return read_out(maxima, weight, parts["pooled.bias"])
@@ -121,7 +122,7 @@ def _decode(
             added = read_out((getattr(new, name),), parts[f"states.{name}"][:, size:])
         else:
             continue
-        readings[name] = readings[name] + added
+        readings[name] = readings[name] + added.to(readings[name].dtype)
     score = (parts["score.weight"], parts["score.bias"]) if "score.weight" in parts else None
     hints, outputs = network.decoders.from_readings(readings, score)
     losses = network.add_hint_losses(carry.hint_losses, hints, step)

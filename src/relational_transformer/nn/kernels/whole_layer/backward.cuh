@@ -43,8 +43,7 @@ constexpr int kNodeOutTransposed = kNodeOut + 192 * 32;                  // [32,
 constexpr int kNodeInTransposed = kNodeOutTransposed + 32 * 192;         // [192, 32]
 constexpr int kOutput = kNodeInTransposed + 192 * 32;                    // Wo [192, 192], permuted
 constexpr int kOutputTransposed = kOutput + 192 * 192;                   // [192, 192]
-constexpr int kNodeQkv = kOutputTransposed + 192 * 192;                  // Wn [576, 192], permuted
-constexpr int kNodeQkvTransposed = kNodeQkv + 576 * 192;                 // [192, 576], permuted
+constexpr int kNodeQkvTransposed = kOutputTransposed + 192 * 192;        // Wn^T [192, 576], permuted
 constexpr int kEdgeQueryKey = kNodeQkvTransposed + 192 * 576;            // We[:384] [384, 192], rows of 16 reordered (phase 5)
 constexpr int kEdgeValueTransposed = kEdgeQueryKey + 384 * 192;          // We[384:]^T [192, 192], a left operand by heads, rows of 32 reordered (phase 4)
 constexpr int kToEdges = kEdgeValueTransposed + 192 * 192;               // We[:384]^T, A^T, B^T [192, 416], rows of 24 reordered (phase 6)
@@ -53,7 +52,7 @@ constexpr int kPacked = kToEdges + 192 * 416;
 
 // Biases and norms of a seed, in floats. Phase 1 keeps the first two in shared memory.
 constexpr int kNorm1Weight = 0, kNorm2Weight = 192, kEdgeVectors = 384, kNorm1Bias = 384;
-constexpr int kOutputBias = 576, kNodeNorm1Weight = 768, kNodeOutBias = 960, kNodeNorm2Weight = 1152, kQkvBias = 1344, kNodeInBias = 1920, kVectors = 1952;
+constexpr int kOutputBias = 576, kNodeNorm1Weight = 768, kNodeOutBias = 960, kNodeNorm2Weight = 1152, kNodeInBias = 1344, kVectors = 1376;
 
 // Sums over one graph, in floats: SUMS of parameters.py.
 constexpr int kSumOwn = 0, kSumReverse = 3072, kSumMessageOut = 6144, kSumFeedOut = 9216, kSumFeedIn = 10752, kSumRows = 12288;
@@ -92,7 +91,7 @@ struct Sizes {
 struct Arguments {
     const bf16 *nodes, *edges;                                     // the layer's input: [N, D], [N, N, D]
     const bf16 *middle_nodes, *message, *attention;                // n1, message [N, D]; a [H, N, N]
-    const bf16 *edge_normals, *edge_hidden;                        // [2, N, N, D], [N, N, kHiddenRow]: see forward.cuh
+    const bf16 *edge_normals, *edge_hidden, *node_qkv;             // [2, N, N, D], [N, N, kHiddenRow], [N, 3D]: see forward.cuh
     const bf16 *new_nodes_gradient, *new_edges_gradient;           // [N, D], [N, N, D]
     const bf16* weights;                                           // [seeds, kPacked]
     const float* vectors;                                          // [seeds, kVectors]
@@ -803,22 +802,24 @@ __device__ __forceinline__ void nodes_backward(unsigned char* shared, const bf16
     });
 }
 
-// ---- Phase 3: a and v (its product given) into shared memory; dv_j = sum_i a_ij dmessage_i into qkv_gradient. ----
+// ---- Phase 3: a and v into shared memory; dv_j = sum_i a_ij dmessage_i into qkv_gradient. ----
 template <int N>
-__device__ __forceinline__ void values_backward(unsigned char* shared, NodeProduct<N, kOwnTiles, kSteps, true>& product, const bf16* attention,
+__device__ __forceinline__ void values_backward(unsigned char* shared, const bf16* node_qkv, const bf16* attention,
                                                 const bf16* message_gradient, bf16* qkv_gradient) {
     using S = Sizes<N>;
     const int thread = thread_index(), warp = thread / 32, lane = thread % 32, r = lane / 4, q = lane % 4;
     bf16 *values = (bf16*)(shared + S::kValues), *scores = (bf16*)(shared + S::kScores), *messages = (bf16*)(shared + S::kStage);
-    for (int k = thread; k < N * kColumnTiles; k += kThreads)
-        cp_async_16(messages + k / kColumnTiles * kRow + k % kColumnTiles * 8, message_gradient + 8 * k);
+    for (int k = thread; k < N * kColumnTiles; k += kThreads) {
+        const int row = k / kColumnTiles, column = k % kColumnTiles * 8;
+        cp_async_16(messages + row * kRow + column, message_gradient + 8 * k);
+        cp_async_16(values + row * kRow + column, node_qkv + row * 3 * kChannels + 2 * kChannels + column);
+    }
     if (S::kRows == S::kEdges)
         for (int k = thread; k < kHeads * S::kRows / 8; k += kThreads) cp_async_16(scores + 8 * k, attention + 8 * k);
     else
         for (int k = thread; k < kHeads * S::kRows; k += kThreads)  // where there is no edge, no weight
             scores[k] = k % S::kRows < S::kEdges ? attention[k / S::kRows * S::kEdges + k % S::kRows] : as_bf16(0.0f);
     cp_async_commit();
-    product.finish([&](int row, int column, float first, float second) { pair_at(values + row * kRow + column) = pack_bf16(first, second); });
     cp_async_wait<0>();
     __syncthreads();
     auto weight_pair = [&](int head, int i, int j) {
@@ -1258,6 +1259,7 @@ __device__ __forceinline__ void run(const Arguments& all) {
     int g, seed;  // the graph and its seed
 
     read_place(g, seed);
+    if (thread_index() == 0) prefetch_to_cache(all.node_qkv + 3 * g * node_size, N * 3 * D * 2);
     edge_update_backward<N>(shared, all.edges + g * edge_size, plain_pointer(all.edge_normals + 2 * g * edge_size), plain_pointer(all.edge_hidden + (long long)g * S::kEdges * kHiddenRow),
                             plain_pointer(all.new_edges_gradient + g * edge_size),
                             plain_pointer(all.weights + (long long)seed * kPacked), plain_pointer(all.vectors + (long long)seed * kVectors), plain_pointer(all.edges_gradient + g * edge_size),
@@ -1277,37 +1279,22 @@ __device__ __forceinline__ void run(const Arguments& all) {
 
     read_place(g, seed);
     const bf16* weights = plain_pointer(all.weights + (long long)seed * kPacked);
-    const float* vectors = plain_pointer(all.vectors + (long long)seed * kVectors);
-    {
-        const int thread = thread_index(), warp = thread / 32, lane = thread % 32;
-        NodeProduct<N, kOwnTiles, kSteps, true> values(weights + kNodeQkv + 2 * D * D, warp * kOwnTiles, lane);
-        values.begin(bias_of(vectors + kQkvBias + 2 * D));
-        values.multiply(all.nodes + g * node_size, D);
-        __syncthreads();
-        values_backward<N>(shared, values, all.attention + (long long)g * kHeads * S::kEdges, plain_pointer(all.message_gradient + g * node_size),
-                           plain_pointer(all.qkv_gradient + 3 * g * node_size));
-    }
+    __syncthreads();
+    values_backward<N>(shared, all.node_qkv + 3 * g * node_size, all.attention + (long long)g * kHeads * S::kEdges, plain_pointer(all.message_gradient + g * node_size),
+                       plain_pointer(all.qkv_gradient + 3 * g * node_size));
     if (BACKWARD_LAST_PHASE < 4) return;
     scores_backward<N>(shared, plain_pointer(all.message_gradient + g * node_size), weights, plain_pointer(all.edges_gradient + g * edge_size));
     if (BACKWARD_LAST_PHASE < 5) return;
 
     read_place(g, seed);
-    weights = plain_pointer(all.weights + (long long)seed * kPacked), vectors = plain_pointer(all.vectors + (long long)seed * kVectors);
-    {
-        const int thread = thread_index(), warp = thread / 32, lane = thread % 32;
-        bf16* query_key = (bf16*)(shared + S::kStage);
-        auto store = [&](int row, int column, float first, float second) { pair_at(query_key + row * S::kQueryKeyPitch + column) = pack_bf16(first, second); };
-        NodeProduct<N, kOwnTiles, kSteps, true> queries(weights + kNodeQkv, warp * kOwnTiles, lane);
-        queries.begin(bias_of(vectors + kQkvBias));
-        queries.multiply(all.nodes + g * node_size, D);
-        NodeProduct<N, kOwnTiles, kSteps, true> keys(weights + kNodeQkv, kColumnTiles + warp * kOwnTiles, lane);
-        keys.begin(bias_of(vectors + kQkvBias));
-        keys.multiply(all.nodes + g * node_size, D);
-        __syncthreads();
-        queries.finish(store);
-        keys.finish(store);
-        __syncthreads();
+    __syncthreads();
+    for (int k = thread_index(); k < N * 2 * kColumnTiles; k += kThreads) {  // queries and keys of the nodes
+        const int row = k / (2 * kColumnTiles), column = k % (2 * kColumnTiles) * 8;
+        cp_async_16((bf16*)(shared + S::kStage) + row * S::kQueryKeyPitch + column, all.node_qkv + 3 * g * node_size + row * 3 * D + column);
     }
+    cp_async_commit();
+    cp_async_wait<0>();
+    __syncthreads();
 
     read_place(g, seed);
     weights = plain_pointer(all.weights + (long long)seed * kPacked);

@@ -182,7 +182,7 @@ __device__ __forceinline__ void load_nodes(NodeRows& rows) {
 }
 // The three tiles from `tile` on, into the rows of queries, keys and values. If `more`, the next three tiles' weights are
 // loaded as registers become free.
-__device__ __forceinline__ void project(const NodeRows& rows, ProjectionWeights& weights, int tile, const bf16* matrices, bool more) {
+__device__ __forceinline__ void project(const NodeRows& rows, ProjectionWeights& weights, int tile, const bf16* matrices, bool more, bf16* node_qkv) {
     const int r = fragment_row(), q = quad_position();
     const float* bias = shared_vector(PackedVectors::node_qkv_bias) + 8 * tile + 2 * q;
     const bf16* next = matrices + PackedMatrices::node_qkv + (tile + kProjected) * PackedMatrices::tile + lane_index() * 8;
@@ -211,6 +211,7 @@ __device__ __forceinline__ void project(const NodeRows& rows, ProjectionWeights&
             load_constant_16_if(more, weights[t].block[b], next + t * PackedMatrices::tile + 32 * b * 8);
     }
     bf16* output = shared_at<bf16>(ForwardShared::query) + (8 * tile + 2 * q) * kNodeStride + r;
+    node_qkv += r * 3 * kChannels + 8 * tile + 2 * q;
 #pragma unroll
     for (int t = 0; t < kProjected; ++t)
 #pragma unroll
@@ -218,10 +219,13 @@ __device__ __forceinline__ void project(const NodeRows& rows, ProjectionWeights&
             bf16 *first_channel = output + 8 * t * kNodeStride + 16 * m, *second_channel = first_channel + kNodeStride;
             if (16 * m + r < kNodes) first_channel[0] = to_bf16(d[t][m][0]), second_channel[0] = to_bf16(d[t][m][1]);
             if (16 * m + r + 8 < kNodes) first_channel[8] = to_bf16(d[t][m][2]), second_channel[8] = to_bf16(d[t][m][3]);
+            unsigned* kept = (unsigned*)(node_qkv + 16 * m * 3 * kChannels + 8 * t);
+            if (16 * m + r < kNodes) kept[0] = pack_bf16(d[t][m][0], d[t][m][1]);
+            if (16 * m + r + 8 < kNodes) kept[8 * 3 * kChannels / 2] = pack_bf16(d[t][m][2], d[t][m][3]);
         }
 }
 // Starts all copies and waits for the nodes. The first weights are loaded before anything else.
-__device__ __forceinline__ void project_queries_keys(const LayerWeights& weights, const bf16* nodes, const bf16* edges) {
+__device__ __forceinline__ void project_queries_keys(const LayerWeights& weights, const bf16* nodes, const bf16* edges, bf16* node_qkv) {
     const int first = warp_index() * kQueryKeyTiles;
     ProjectionWeights projection;
     load_projection(projection, weights.matrices, first);
@@ -232,7 +236,7 @@ __device__ __forceinline__ void project_queries_keys(const LayerWeights& weights
     load_nodes(rows);
 #pragma unroll 1
     for (int tile = first; tile < first + kQueryKeyTiles; tile += kProjected)
-        project(rows, projection, tile, weights.matrices, tile < first + kQueryKeyTiles - kProjected);
+        project(rows, projection, tile, weights.matrices, tile < first + kQueryKeyTiles - kProjected, node_qkv);
 }
 
 // The values of two neighbouring nodes in a row of nodes (see kNodeStride): of `node` and of `next`.
@@ -911,7 +915,8 @@ layer_forward(LayerWeights weights,
               bf16* messages,           // [N, D]
               bf16* context,            // [seeds, H, graphs, N, D]
               bf16* edge_normals,       // [2, N, N, D]: edges normalized, by the first norm and by the second
-              bf16* edge_hidden         // [N, N, kHiddenRow]
+              bf16* edge_hidden,        // [N, N, kHiddenRow]
+              bf16* node_qkv            // [N, 3 D]: queries, keys and values of the nodes
 ) {
     const long long graph = (long long)blockIdx.y * gridDim.x + blockIdx.x;
     weights.matrices += (long long)blockIdx.y * PackedMatrices::size;
@@ -926,9 +931,10 @@ layer_forward(LayerWeights weights,
     context += ((long long)blockIdx.y * kHeads * gridDim.x + blockIdx.x) * kNodes * kChannels;
     edge_normals += graph * 2 * kEdges * kChannels;
     edge_hidden += graph * kEdges * kHiddenRow;
+    node_qkv += graph * kNodes * 3 * kChannels;
 
     prefetch_weights(weights.matrices);
-    project_queries_keys(weights, nodes, edges);
+    project_queries_keys(weights, nodes, edges, node_qkv);
     score_pairs(weights.matrices);
     {
         const int tile = 2 * kColumnTiles + warp_index() * kProjected;
@@ -938,7 +944,7 @@ layer_forward(LayerWeights weights,
         normalize_scores(attention);
         NodeRows rows;
         load_nodes(rows);
-        project(rows, value_weight, tile, weights.matrices, false);
+        project(rows, value_weight, tile, weights.matrices, false, node_qkv);
     }
     __syncthreads();
     copy_async(ForwardShared::message_out, weights.matrices + PackedMatrices::edge_message_out, 2 * 12 * 32 * 16);

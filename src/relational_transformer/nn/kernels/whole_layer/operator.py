@@ -43,16 +43,17 @@ def _schema(inputs: list[str], outputs: int) -> str:
 
 
 _PARAMETERS = [name.replace(".", "_") for name in NAMES]
-_SAVED = ["new_nodes", "attention", "middle_nodes", "messages", "context", "edge_normals", "edge_hidden"]
+_SAVED = ["new_nodes", "attention", "middle_nodes", "messages", "context", "edge_normals", "edge_hidden", "node_qkv"]
 
 
 @torch.library.custom_op(
-    "relational_transformer::layer", mutates_args=(), schema=_schema(["nodes", "edges", *_PARAMETERS], 8)
+    "relational_transformer::layer", mutates_args=(), schema=_schema(["nodes", "edges", *_PARAMETERS], 9)
 )
 def layer_operator(nodes: Tensor, edges: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
     """Nodes [S, G, N, D], edges [S, G, N, N, D], parameters [S, *shape] -> new nodes and edges, and what the backward
     pass needs: attention [S, G, H, N, N], nodes after the first norm, messages, mean edges [S, H, G, N, D], normalized
-    edges [S, G, 2, N, N, D], and the edges' hidden layers with what they were scaled by [S, G, N, N, HIDDEN_ROW]."""
+    edges [S, G, 2, N, N, D], the edges' hidden layers with what they were scaled by [S, G, N, N, HIDDEN_ROW], and the
+    nodes' queries, keys and values [S, G, N, 3 D]."""
     nodes, edges = nodes.contiguous(), edges.contiguous()
     seeds, graphs, count, _ = nodes.shape
     outputs = _outputs(nodes, edges)
@@ -73,7 +74,8 @@ def _outputs(nodes: Tensor, edges: Tensor, *_: Any) -> tuple[Tensor, ...]:
     edge_hidden = edges.new_empty(seeds, graphs, count, count, HIDDEN_ROW)
     new_nodes, middle_nodes, messages = (nodes.new_empty(nodes.shape) for _ in range(3))
     new_edges = edges.new_empty(edges.shape)
-    return new_nodes, new_edges, attention, middle_nodes, messages, context, edge_normals, edge_hidden
+    node_qkv = nodes.new_empty(seeds, graphs, count, 3 * size)
+    return new_nodes, new_edges, attention, middle_nodes, messages, context, edge_normals, edge_hidden, node_qkv
 
 
 class Arguments(ctypes.Structure):
@@ -82,7 +84,7 @@ class Arguments(ctypes.Structure):
     _fields_ = [
         (name, ctypes.c_void_p)
         for name in (
-            *("nodes", "edges", "middle_nodes", "message", "attention", "edge_normals", "edge_hidden"),
+            *("nodes", "edges", "middle_nodes", "message", "attention", "edge_normals", "edge_hidden", "node_qkv"),
             *("new_nodes_gradient", "new_edges_gradient", "weights", "vectors"),
             *("nodes_gradient", "edges_gradient", "qkv_gradient", "query_key_gradient"),
             *("message_gradient", "output_gradient", "node_out_gradient"),
@@ -108,10 +110,11 @@ def layer_backward_operator(
     context: Tensor,
     edge_normals: Tensor,
     edge_hidden: Tensor,
+    node_qkv: Tensor,
     *parameters: Tensor,
 ) -> tuple[Tensor, ...]:
     """Gradients of nodes and edges, of the weights that read them, [S, out, in], and of all others, [S, sums]."""
-    inputs = [nodes, edges, middle_nodes, messages, attention, edge_normals, edge_hidden]
+    inputs = [nodes, edges, middle_nodes, messages, attention, edge_normals, edge_hidden, node_qkv]
     inputs = [tensor.contiguous() for tensor in (*inputs, new_nodes_gradient, new_edges_gradient)]
     nodes, edges, middle_nodes, messages, *_ = inputs
     named = dict(zip(NAMES, parameters, strict=True))

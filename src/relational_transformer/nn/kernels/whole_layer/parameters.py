@@ -77,7 +77,6 @@ BACKWARD_VECTORS = (
     "node_norm.weight",
     "node_feed_forward_out.bias",
     "node_feed_forward_norm.weight",
-    "attention.node_qkv.bias",
     "node_feed_forward_in.bias",
 )
 """The order of a seed's vectors in backward.cuh."""
@@ -164,9 +163,7 @@ def pack_forward(parameters: Mapping[str, Tensor], orders: Orders) -> tuple[Tens
 def pack_backward(parameters: Mapping[str, Tensor], orders: Orders) -> tuple[Tensor, Tensor]:
     """What backward.cuh reads."""
     flat = torch.cat([parameters[name].flatten(1) for name in MATRICES], dim=1)
-    query = parameters["attention.node_qkv.bias"] + parameters[EDGE_BIAS]
-    found = {**parameters, "attention.node_qkv.bias": query}
-    vectors = torch.cat([found[name] for name in BACKWARD_VECTORS], dim=1).float()
+    vectors = torch.cat([parameters[name] for name in BACKWARD_VECTORS], dim=1).float()
     return flat.index_select(1, orders.backward).contiguous(), vectors
 
 
@@ -311,7 +308,6 @@ def _packed(matrices: Mapping[str, Tensor]) -> Tensor:
             _fragments(node_in.T),
             _fragments(output, permuted=True),
             _fragments(output.T),
-            _fragments(node_qkv, permuted=True),
             _fragments(node_qkv.T, permuted=True),
             _fragments(_neighbours(query_key)),
             _left_fragments(_eights(value.T)).transpose(0, 1).reshape(-1),

@@ -13,11 +13,11 @@ from .parameters import CHANNELS, HEADS, HIDDEN_ROW, NODE_HIDDEN, NUM_SUMS, Lear
 
 FORWARD = (
     *("new_nodes", "new_edges", "attention", "middle_nodes", "messages", "context"),
-    *("edge_normals", "edge_hidden"),
+    *("edge_normals", "edge_hidden", "node_qkv"),
 )
 """What a layer's forward kernel writes, in the order of its arguments."""
 
-READ = ("middle_nodes", "messages", "attention", "edge_normals", "edge_hidden")
+READ = ("middle_nodes", "messages", "attention", "edge_normals", "edge_hidden", "node_qkv")
 """What its backward kernel reads of that, in the order of its arguments."""
 
 BACKWARD = (
@@ -38,7 +38,7 @@ def kept_shapes(nodes: int) -> dict[str, tuple[int, ...]]:
         "edge_normals": (2, nodes, nodes, CHANNELS),
         "edge_hidden": (nodes, nodes, HIDDEN_ROW),
         "context": (HEADS, nodes, CHANNELS),  # of all graphs of a seed together: [H, G, N, D]
-        "qkv_gradient": (nodes, 3 * CHANNELS),
+        **dict.fromkeys(("node_qkv", "qkv_gradient"), (nodes, 3 * CHANNELS)),
         "query_key_gradient": (nodes * nodes, 2 * CHANNELS),
     }
 

@@ -22,11 +22,11 @@ ENTRIES = {
         extern "C" int run(int graphs, int seeds, int order, const LayerWeights* weights, const bf16* nodes,
                            const bf16* edges, bf16* new_nodes, bf16* new_edges, bf16* attention, bf16* middle_nodes,
                            bf16* messages, bf16* context, bf16* edge_normals, bf16* edge_hidden,
-                           bf16* node_qkv) {
+                           bf16* node_qkv, bf16* node_normals, bf16* node_hidden) {
             const LayerWeights copy = *weights;
             return emulator::launch(graphs, seeds, kThreads, ForwardShared::bytes, order, [=] {
                 layer_forward(copy, nodes, edges, new_nodes, new_edges, attention, middle_nodes, messages, context,
-                              edge_normals, edge_hidden, node_qkv);
+                              edge_normals, edge_hidden, node_qkv, node_normals, node_hidden);
             });
         }
     """,

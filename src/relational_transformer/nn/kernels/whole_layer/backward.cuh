@@ -29,7 +29,7 @@ constexpr int kOwnTiles = kColumnTiles / kWarps, kOwnColumns = 8 * kOwnTiles;  /
 constexpr int kBlocks = kChannels / 32;                                        // a lane has 8 neighbouring channels of each (phase 1)
 constexpr int kStageBytes = kWarps * 16 * kChannels * 2;                       // one 16-row tile a warp
 constexpr int kMaxSharedBytes = 227 * 1024;
-constexpr float kEpsilon = 1e-5f, kMean = 1.0f / kChannels;
+constexpr float kMean = 1.0f / kChannels;
 
 // Packed weights of a seed, in bf16 elements: [out / 8][in / 16][lane][4], `pack_matrices` in parameters.py. In brackets: [out, in].
 constexpr int kFeedIn = 0;                                               // Dm [8, 192], as it is
@@ -37,12 +37,9 @@ constexpr int kFeedOutTransposed = kFeedIn + 8 * 192;                    // Em^T
 constexpr int kFeedInTransposed = kFeedOutTransposed + 8 * 192;          // [192, 8], rows reordered (load_half_step)
 constexpr int kMessageOutTransposed = kFeedInTransposed + 192 * 8;       // C^T [16, 192], permuted
 constexpr int kSendReceiveTransposed = kMessageOutTransposed + 16 * 192; // Ws^T beside Wr^T [192, 32]
-constexpr int kNodeIn = kSendReceiveTransposed + 192 * 32;               // F1 [32, 192], permuted
-constexpr int kNodeOut = kNodeIn + 32 * 192;                             // F2 [192, 32]
-constexpr int kNodeOutTransposed = kNodeOut + 192 * 32;                  // [32, 192]
-constexpr int kNodeInTransposed = kNodeOutTransposed + 32 * 192;         // [192, 32]
-constexpr int kOutput = kNodeInTransposed + 192 * 32;                    // Wo [192, 192], permuted
-constexpr int kOutputTransposed = kOutput + 192 * 192;                   // [192, 192]
+constexpr int kNodeOutTransposed = kSendReceiveTransposed + 192 * 32;    // F2^T [32, 192]
+constexpr int kNodeInTransposed = kNodeOutTransposed + 32 * 192;         // F1^T [192, 32]
+constexpr int kOutputTransposed = kNodeInTransposed + 192 * 32;          // Wo^T [192, 192]
 constexpr int kNodeQkvTransposed = kOutputTransposed + 192 * 192;        // Wn^T [192, 576], permuted
 constexpr int kEdgeQueryKey = kNodeQkvTransposed + 192 * 576;            // We[:384] [384, 192], rows of 16 reordered (phase 5)
 constexpr int kEdgeValueTransposed = kEdgeQueryKey + 384 * 192;          // We[384:]^T [192, 192], a left operand by heads, rows of 32 reordered (phase 4)
@@ -52,7 +49,7 @@ constexpr int kPacked = kToEdges + 192 * 416;
 
 // Biases and norms of a seed, in floats. Phase 1 keeps the first two in shared memory.
 constexpr int kNorm1Weight = 0, kNorm2Weight = 192, kEdgeVectors = 384, kNorm1Bias = 384;
-constexpr int kOutputBias = 576, kNodeNorm1Weight = 768, kNodeOutBias = 960, kNodeNorm2Weight = 1152, kNodeInBias = 1344, kVectors = 1376;
+constexpr int kNodeNorm1Weight = 576, kNodeNorm2Weight = 768, kVectors = 960;
 
 // Sums over one graph, in floats: SUMS of parameters.py.
 constexpr int kSumOwn = 0, kSumReverse = 3072, kSumMessageOut = 6144, kSumFeedOut = 9216, kSumFeedIn = 10752, kSumRows = 12288;
@@ -89,16 +86,16 @@ struct Sizes {
 
 // Everything is contiguous, [seeds, graphs, ...] and bf16 unless it says otherwise; the grid is (graphs, seeds).
 struct Arguments {
-    const bf16 *nodes, *edges;                                     // the layer's input: [N, D], [N, N, D]
-    const bf16 *middle_nodes, *message, *attention;                // n1, message [N, D]; a [H, N, N]
-    const bf16 *edge_normals, *edge_hidden, *node_qkv;             // [2, N, N, D], [N, N, kHiddenRow], [N, 3D]: see forward.cuh
+    const bf16 *edges, *attention;                                 // the layer's input [N, N, D]; a [H, N, N]
+    const bf16 *edge_normals, *edge_hidden;                        // [2, N, N, D], [N, N, kHiddenRow]: see forward.cuh
+    const bf16 *node_qkv, *node_normals, *node_hidden;             // [N, 3D], [N, kNormalRow], [N, 32]
     const bf16 *new_nodes_gradient, *new_edges_gradient;           // [N, D], [N, N, D]
     const bf16* weights;                                           // [seeds, kPacked]
     const float* vectors;                                          // [seeds, kVectors]
     bf16 *nodes_gradient, *edges_gradient;                         // [N, D], [N, N, D]
     bf16 *qkv_gradient, *query_key_gradient;                       // [N, 3D], [N, N, 2D]
     bf16 *message_gradient, *output_gradient, *node_out_gradient;  // [N, D] each
-    bf16 *node_in_gradient, *node_hidden, *send_receive_gradient;  // [N, 32] each
+    bf16 *node_in_gradient, *send_receive_gradient;                // [N, 32] each
     float* partial;                                                // [seeds, graphs, kPartial]
 };
 
@@ -318,49 +315,58 @@ __device__ __forceinline__ void node_product(const bf16* rows, int pitch, const 
 }
 
 // What node_product may start from.
-__device__ __forceinline__ auto bias_of(const float* bias) {
-    return [=](int, int column) { return floats_at(bias + column); };
-}
 __device__ __forceinline__ auto residual_of(const bf16* rows) {
     return [=](int row, int column) {
         const unsigned pair = pair_at(rows + row * kChannels + column);
         return make_float2(low_half(pair), high_half(pair));
     };
 }
-__device__ __forceinline__ auto residual_and_bias_of(const bf16* rows, const float* bias) {
-    return [=](int row, int column) {
-        const unsigned pair = pair_at(rows + row * kChannels + column);
-        const float2 more = floats_at(bias + column);
-        return make_float2(low_half(pair) + more.x, high_half(pair) + more.y);
-    };
-}
-
-// LayerNorm backward of the nodes' rows: matrix 1 (the norm's input) becomes the normalized rows, matrix 2 the gradient of its input from
-// matrix 0 (the gradient of its output); the latter also goes to `rows_out` and, for products, `shared_rows`.
+// What the forward kept of a norm of the nodes: normalized rows, the lane's pairs of channels of the warp's rows, and 1 / std.
 template <int N>
-__device__ __forceinline__ void node_norm_backward(float* matrix, const float* norm_weight, bf16* rows_out, bf16* shared_rows, int warp, int lane) {
-    constexpr int pitch = Sizes<N>::kPitch, stride = N * pitch, count = kChannels / 32;
-    float weight[count];
-    for (int k = 0; k < count; ++k) weight[k] = norm_weight[lane + 32 * k];
-    for (int row = warp; row < N; row += kWarps) {
-        const float* gradient = matrix + row * pitch;
-        float *normal = matrix + stride + row * pitch, *result = matrix + 2 * stride + row * pitch;
-        float x[count], d[count], sum = 0, squares = 0, mean_d = 0, mean_dx = 0;
-        for (int k = 0; k < count; ++k) sum += x[k] = normal[lane + 32 * k];
-        const float mean = warp_sum(sum) * kMean;
-        for (int k = 0; k < count; ++k) x[k] -= mean, squares += x[k] * x[k];
-        const float rstd = rsqrtf(warp_sum(squares) * kMean + kEpsilon);
-        for (int k = 0; k < count; ++k) {
-            x[k] *= rstd;
-            normal[lane + 32 * k] = x[k];
-            d[k] = gradient[lane + 32 * k] * weight[k];
-            mean_d += d[k], mean_dx += d[k] * x[k];
+struct NodeNormals {
+    static constexpr int rows = (N + kWarps - 1) / kWarps, count = kChannels / 64;
+    unsigned pairs[rows][count];
+    float rstd[rows];
+    __device__ __forceinline__ NodeNormals(const bf16* kept, int which, int warp, int lane) {
+#pragma unroll
+        for (int k = 0; k < rows; ++k) {
+            const bf16* row = kept + min(warp + k * kWarps, N - 1) * kNormalRow;
+#pragma unroll
+            for (int c = 0; c < count; ++c) pairs[k][c] = load_now_4(row + which * kChannels + 2 * lane + 64 * c);
+            rstd[k] = __uint_as_float(load_now_4(row + 2 * kChannels + 2 * which));
+        }
+    }
+};
+
+// LayerNorm backward of the nodes' rows: from matrix 0 (the gradient of its output) matrix 1 becomes the normalized rows and matrix 2 the gradient of
+// its input; the latter also goes to `rows_out` and, for products, `shared_rows`.
+template <int N>
+__device__ __forceinline__ void node_norm_backward(float* matrix, const NodeNormals<N>& normals, const float* norm_weight, bf16* rows_out, bf16* shared_rows, int warp, int lane) {
+    constexpr int pitch = Sizes<N>::kPitch, stride = N * pitch, count = NodeNormals<N>::count;
+    float2 weight[count];
+#pragma unroll
+    for (int c = 0; c < count; ++c) weight[c] = floats_at(norm_weight + 2 * lane + 64 * c);
+#pragma unroll
+    for (int k = 0; k < NodeNormals<N>::rows; ++k) {
+        const int row = warp + k * kWarps;
+        if (row >= N) break;
+        float* at = matrix + row * pitch + 2 * lane;
+        float2 x[count], d[count];
+        float mean_d = 0, mean_dx = 0;
+#pragma unroll
+        for (int c = 0; c < count; ++c) {
+            x[c] = make_float2(low_half(normals.pairs[k][c]), high_half(normals.pairs[k][c]));
+            *(float2*)(at + stride + 64 * c) = x[c];
+            d[c] = floats_at(at + 64 * c);
+            d[c].x *= weight[c].x, d[c].y *= weight[c].y;
+            mean_d += d[c].x + d[c].y, mean_dx += d[c].x * x[c].x + d[c].y * x[c].y;
         }
         mean_d = warp_sum(mean_d) * kMean, mean_dx = warp_sum(mean_dx) * kMean;
-        for (int k = 0; k < count; ++k) {
-            const float value = rstd * (d[k] - mean_d - x[k] * mean_dx);
-            result[lane + 32 * k] = value;
-            rows_out[row * kChannels + lane + 32 * k] = shared_rows[row * kRow + lane + 32 * k] = as_bf16(value);
+#pragma unroll
+        for (int c = 0; c < count; ++c) {
+            const float first = normals.rstd[k] * (d[c].x - mean_d - x[c].x * mean_dx), second = normals.rstd[k] * (d[c].y - mean_d - x[c].y * mean_dx);
+            *(float2*)(at + 2 * stride + 64 * c) = make_float2(first, second);
+            pair_at(rows_out + row * kChannels + 2 * lane + 64 * c) = pair_at(shared_rows + row * kRow + 2 * lane + 64 * c) = pack_bf16(first, second);
         }
     }
 }
@@ -594,7 +600,6 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
                 }
             }
         };
-        unsigned second_gradient[2];  // dh2
         {
             float feed[1][4];
             clear(feed);
@@ -602,8 +607,8 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
 #pragma unroll
             for (int below = 0; below < 2; ++below) {
                 const unsigned pair = pair_at(hidden2 + (row_in_chunk + 8 * below) * kHidden2 + 2 * q);
-                second_gradient[below] = pack_bf16(low_half(pair) > 0 ? feed[0][2 * below] : 0, high_half(pair) > 0 ? feed[0][2 * below + 1] : 0);
-                pair_at(hidden2_gradient + (row_in_chunk + 8 * below) * kHidden2 + 2 * q) = second_gradient[below];
+                pair_at(hidden2_gradient + (row_in_chunk + 8 * below) * kHidden2 + 2 * q) =
+                    pack_bf16(low_half(pair) > 0 ? feed[0][2 * below] : 0, high_half(pair) > 0 ? feed[0][2 * below + 1] : 0);
             }
         }
         uint4 feed_in_transposed[kColumnTiles / 4];
@@ -612,7 +617,7 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
 
         {  // x: dx2 -> dy1
             const StagedRows to = own_stage(buffer);
-            const unsigned a[4] = {second_gradient[0], second_gradient[1], 0, 0};
+            const unsigned a[4] = {pair_at(hidden2_gradient + row_in_chunk * kHidden2 + 2 * q), pair_at(hidden2_gradient + (row_in_chunk + 8) * kHidden2 + 2 * q), 0, 0};
 #pragma unroll
             for (int b = 0; b < kBlocks; ++b) {
                 to.at(b, 0) = normal1[b][0], to.at(b, 1) = normal1[b][1];
@@ -739,36 +744,27 @@ __device__ __forceinline__ void reverse_edges_backward(unsigned char* shared, bf
 
 // ---- Phase 2, nodes: from the gradient of n2 to that of the message. `small` holds the gradients of send and receive. ----
 template <int N>
-__device__ __forceinline__ void nodes_backward(unsigned char* shared, const bf16* nodes, const bf16* middle_nodes, const bf16* message,
-                                               const bf16* gradient_in, const bf16* weights, const float* vectors, bf16* node_hidden,
-                                               bf16* node_out_gradient, bf16* node_in_gradient, bf16* output_gradient, bf16* message_gradient,
-                                               float* partial) {
+__device__ __forceinline__ void nodes_backward(unsigned char* shared, const bf16* node_normals, const bf16* node_hidden, const bf16* gradient_in, const bf16* weights,
+                                               const float* vectors, bf16* node_out_gradient, bf16* node_in_gradient, bf16* output_gradient,
+                                               bf16* message_gradient, float* partial) {
     using S = Sizes<N>;
     const int thread = thread_index(), warp = thread / 32, lane = thread % 32;
     const bf16* small = (const bf16*)(shared + S::kSmall);
-    float *gradient = (float*)(shared + S::kStage), *input = gradient + N * S::kPitch, *result = input + N * S::kPitch;
+    float *gradient = (float*)(shared + S::kStage), *result = gradient + 2 * N * S::kPitch;
     bf16 *hidden = (bf16*)(shared + S::kNodeHiddenAt), *hidden_gradient = (bf16*)(shared + S::kSmall), *rows = (bf16*)(shared + S::kNodeRows);
     auto store = [&](float* matrix) {
         return [=](int row, int column, float first, float second) { *(float2*)(matrix + row * S::kPitch + column) = make_float2(first, second); };
     };
     auto zero = [](int, int) { return make_float2(0.0f, 0.0f); };
-    NodeProduct<N, kOwnTiles, kSteps, true> output(weights + kOutput, warp * kOwnTiles, lane);  // needs nothing of this phase: its latency is hidden here
-    NodeProduct<N, kOwnTiles, 2, false> node_out(weights + kNodeOut, warp * kOwnTiles, lane);
-    node_product<N, kOwnTiles, 2, false>(small, 40, weights + kSendReceiveTransposed, kColumnTiles, warp, lane, residual_of(gradient_in), store(gradient));
-    node_product<N, 1, kSteps, true>(middle_nodes, kChannels, weights + kNodeIn, 4, warp, lane, bias_of(vectors + kNodeInBias),
-                                     [&](int row, int column, float first, float second) {
-        pair_at(node_hidden + row * 32 + column) = pair_at(hidden + row * 40 + column) = pack_bf16(max(first, 0.0f), max(second, 0.0f));
-    });
-    node_out.begin(residual_and_bias_of(middle_nodes, vectors + kNodeOutBias));
-    output.begin(residual_and_bias_of(nodes, vectors + kOutputBias));
-    output.multiply(message, kChannels);
-    __syncthreads();
-    node_out.multiply(hidden, 40);
-    node_out.finish(store(input));
-    __syncthreads();
+    const NodeNormals<N> second_normals(node_normals, 1, warp, lane), first_normals(node_normals, 0, warp, lane);  // all of this early: its latency is hidden here
+    if (thread < 4 * N) cp_async_16(hidden + thread / 4 * 40 + thread % 4 * 8, node_hidden + 8 * thread);
+    cp_async_commit();
     NodeProduct<N, 1, kSteps, false> node_out_transposed(weights + kNodeOutTransposed, warp % 4, lane);
     NodeProduct<N, kOwnTiles, 2, false> node_in_transposed(weights + kNodeInTransposed, warp * kOwnTiles, lane);
-    node_norm_backward<N>(gradient, vectors + kNodeNorm2Weight, node_out_gradient, rows, warp, lane);
+    node_product<N, kOwnTiles, 2, false>(small, 40, weights + kSendReceiveTransposed, kColumnTiles, warp, lane, residual_of(gradient_in), store(gradient));
+    cp_async_wait<0>();
+    __syncthreads();
+    node_norm_backward<N>(gradient, second_normals, vectors + kNodeNorm2Weight, node_out_gradient, rows, warp, lane);
     __syncthreads();
     node_norm_sums<N>(gradient, partial + kSumNodeNorm2);
     if (warp < 4) {
@@ -789,10 +785,9 @@ __device__ __forceinline__ void nodes_backward(unsigned char* shared, const bf16
     node_in_transposed.begin([&](int row, int column) { return floats_at(result + row * S::kPitch + column); });
     node_in_transposed.multiply(hidden_gradient, 40);
     node_in_transposed.finish(store(gradient));
-    output.finish(store(input));
     __syncthreads();
     NodeProduct<N, kOwnTiles, kSteps, false> output_transposed(weights + kOutputTransposed, warp * kOwnTiles, lane);
-    node_norm_backward<N>(gradient, vectors + kNodeNorm1Weight, output_gradient, rows, warp, lane);
+    node_norm_backward<N>(gradient, first_normals, vectors + kNodeNorm1Weight, output_gradient, rows, warp, lane);
     __syncthreads();
     node_norm_sums<N>(gradient, partial + kSumNodeNorm1);
     output_transposed.begin(zero);
@@ -1271,8 +1266,8 @@ __device__ __forceinline__ void run(const Arguments& all) {
     read_place(g, seed);
     reverse_edges_backward<N>(shared, all.send_receive_gradient + g * hidden_size, plain_pointer(all.partial + (long long)g * kPartial));
     __syncthreads();
-    nodes_backward<N>(shared, all.nodes + g * node_size, all.middle_nodes + g * node_size, all.message + g * node_size, all.new_nodes_gradient + g * node_size,
-                      plain_pointer(all.weights + (long long)seed * kPacked), plain_pointer(all.vectors + (long long)seed * kVectors), all.node_hidden + g * hidden_size,
+    nodes_backward<N>(shared, all.node_normals + (long long)g * N * kNormalRow, all.node_hidden + g * hidden_size, all.new_nodes_gradient + g * node_size,
+                      plain_pointer(all.weights + (long long)seed * kPacked), plain_pointer(all.vectors + (long long)seed * kVectors),
                       all.node_out_gradient + g * node_size, all.node_in_gradient + g * hidden_size, all.output_gradient + g * node_size,
                       plain_pointer(all.message_gradient + g * node_size), plain_pointer(all.partial + (long long)g * kPartial));
     if (BACKWARD_LAST_PHASE < 3) return;

@@ -514,8 +514,8 @@ __device__ __forceinline__ float2 of_tile(int vector, int t) {
 }
 
 // LayerNorm of rows whose channels are spread over the warps: each warp's mean and squared deviations of its 24 channels,
-// joined (exactly, by the parallel formula) after a barrier.
-__device__ __forceinline__ void normalize_nodes(NodeValues& x, int weight, int bias) {
+// joined (exactly, by the parallel formula) after a barrier. The normalized rows are kept as the first or the second ones.
+__device__ __forceinline__ void normalize_nodes(NodeValues& x, int weight, int bias, bf16* node_normals, int which) {
     float2* partials = shared_at<float2>(ForwardShared::partials);
     const int r = fragment_row(), q = quad_position(), warp = warp_index();
     constexpr float count = 8 * kWarpTiles;
@@ -553,11 +553,16 @@ __device__ __forceinline__ void normalize_nodes(NodeValues& x, int weight, int b
 #pragma unroll
             for (int w = 0; w < kWarps; ++w) between += (means[w] - mean) * (means[w] - mean);
             const float scale = rsqrtf((squares + count * between) * (1.0f / kChannels) + kEpsilon);
+            const int row = 16 * m + 8 * half + r;
+            bf16* kept = node_normals + row * kNormalRow;
+            if (row < kNodes && warp == 0 && q == 0) ((float*)(kept + 2 * kChannels))[which] = scale;
+            kept += which * kChannels + warp * kWarpTiles * 8 + 2 * q;
 #pragma unroll
             for (int t = 0; t < kWarpTiles; ++t) {
                 const float2 w = of_tile(weight, t), b = of_tile(bias, t);
-                x[m][t][2 * half] = (x[m][t][2 * half] - mean) * scale * w.x + b.x;
-                x[m][t][2 * half + 1] = (x[m][t][2 * half + 1] - mean) * scale * w.y + b.y;
+                const float first = (x[m][t][2 * half] - mean) * scale, second = (x[m][t][2 * half + 1] - mean) * scale;
+                if (row < kNodes) *(unsigned*)(kept + 8 * t) = pack_bf16(first, second);
+                x[m][t][2 * half] = first * w.x + b.x, x[m][t][2 * half + 1] = second * w.y + b.y;
             }
         }
 }
@@ -585,7 +590,7 @@ struct HiddenWeights { LeftFragments own, reverse; TileFragments ends; };
 
 // Begins with a barrier (the messages must be there).
 __device__ __forceinline__ void update_nodes(const bf16* matrices, const bf16* nodes, const TileFragments (&output_weight)[kWarpTiles],
-                                             bf16* middle_nodes, bf16* new_nodes, HiddenWeights& hidden_weights) {
+                                             bf16* middle_nodes, bf16* new_nodes, bf16* node_normals, bf16* node_hidden, HiddenWeights& hidden_weights) {
     bf16* middle = shared_at<bf16>(ForwardShared::key);
     bf16* hidden = shared_at<bf16>(ForwardShared::hidden);
     constexpr int hidden_stride = kNodeHidden + 8;
@@ -627,7 +632,7 @@ __device__ __forceinline__ void update_nodes(const bf16* matrices, const bf16* n
 #pragma unroll
     for (int t = 0; t < kWarpTiles; ++t)
         out_weight[t] = load_constant_16(matrices + PackedMatrices::node_feed_forward_out + ((first_tile + t) * 32 + lane) * 8);
-    normalize_nodes(x, PackedVectors::node_norm_weight, PackedVectors::node_norm_bias);
+    normalize_nodes(x, PackedVectors::node_norm_weight, PackedVectors::node_norm_bias, node_normals, 0);
     store_nodes(x, middle, middle_nodes);
     __syncthreads();
     if (node_tile < kNodeTiles) {
@@ -641,8 +646,8 @@ __device__ __forceinline__ void update_nodes(const bf16* matrices, const bf16* n
         const int upper = 16 * node_tile + r, lower = upper + 8;
 #pragma unroll
         for (int k = 0; k < 4; ++k) d[0][k] = fmaxf(d[0][k] + d[1][k], 0.0f);
-        if (upper < kNodes) *(unsigned*)(hidden + upper * hidden_stride + column) = pack_bf16(d[0][0], d[0][1]);
-        if (lower < kNodes) *(unsigned*)(hidden + lower * hidden_stride + column) = pack_bf16(d[0][2], d[0][3]);
+        if (upper < kNodes) *(unsigned*)(node_hidden + upper * kNodeHidden + column) = *(unsigned*)(hidden + upper * hidden_stride + column) = pack_bf16(d[0][0], d[0][1]);
+        if (lower < kNodes) *(unsigned*)(node_hidden + lower * kNodeHidden + column) = *(unsigned*)(hidden + lower * hidden_stride + column) = pack_bf16(d[0][2], d[0][3]);
     }
     __syncthreads();
 #pragma unroll
@@ -664,7 +669,7 @@ __device__ __forceinline__ void update_nodes(const bf16* matrices, const bf16* n
     load_left(hidden_weights.own, matrices + PackedMatrices::edge_message_in);
     load_left(hidden_weights.reverse, matrices + PackedMatrices::edge_message_in + PackedMatrices::left);
     load_tile(hidden_weights.ends, matrices + PackedMatrices::ends + warp % 4 * PackedMatrices::tile);
-    normalize_nodes(x, PackedVectors::node_feed_forward_norm_weight, PackedVectors::node_feed_forward_norm_bias);
+    normalize_nodes(x, PackedVectors::node_feed_forward_norm_weight, PackedVectors::node_feed_forward_norm_bias, node_normals, 1);
     store_nodes(x, shared_at<bf16>(ForwardShared::value), new_nodes);
 }
 
@@ -916,7 +921,9 @@ layer_forward(LayerWeights weights,
               bf16* context,            // [seeds, H, graphs, N, D]
               bf16* edge_normals,       // [2, N, N, D]: edges normalized, by the first norm and by the second
               bf16* edge_hidden,        // [N, N, kHiddenRow]
-              bf16* node_qkv            // [N, 3 D]: queries, keys and values of the nodes
+              bf16* node_qkv,           // [N, 3 D]: queries, keys and values of the nodes
+              bf16* node_normals,       // [N, kNormalRow]
+              bf16* node_hidden         // [N, FH]
 ) {
     const long long graph = (long long)blockIdx.y * gridDim.x + blockIdx.x;
     weights.matrices += (long long)blockIdx.y * PackedMatrices::size;
@@ -932,6 +939,8 @@ layer_forward(LayerWeights weights,
     edge_normals += graph * 2 * kEdges * kChannels;
     edge_hidden += graph * kEdges * kHiddenRow;
     node_qkv += graph * kNodes * 3 * kChannels;
+    node_normals += graph * kNodes * kNormalRow;
+    node_hidden += graph * kNodes * kNodeHidden;
 
     prefetch_weights(weights.matrices);
     project_queries_keys(weights, nodes, edges, node_qkv);
@@ -953,6 +962,6 @@ layer_forward(LayerWeights weights,
     TileFragments output_weight[kWarpTiles];
     gather_messages(weights.matrices, context, messages, output_weight);
     HiddenWeights hidden_weights;
-    update_nodes(weights.matrices, nodes, output_weight, middle_nodes, new_nodes, hidden_weights);
+    update_nodes(weights.matrices, nodes, output_weight, middle_nodes, new_nodes, node_normals, node_hidden, hidden_weights);
     update_edges(weights.matrices, hidden_weights, new_edges, edge_normals, edge_hidden);
 }

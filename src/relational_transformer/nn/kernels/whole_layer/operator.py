@@ -17,6 +17,7 @@ from .parameters import (
     HIDDEN_ROW,
     NAMES,
     NODE_HIDDEN,
+    NORMAL_ROW,
     NUM_SUMS,
     LayerWeights,
     Learnt,
@@ -43,17 +44,20 @@ def _schema(inputs: list[str], outputs: int) -> str:
 
 
 _PARAMETERS = [name.replace(".", "_") for name in NAMES]
-_SAVED = ["new_nodes", "attention", "middle_nodes", "messages", "context", "edge_normals", "edge_hidden", "node_qkv"]
+_SAVED = [
+    *("new_nodes", "attention", "middle_nodes", "messages", "context"),
+    *("edge_normals", "edge_hidden", "node_qkv", "node_normals", "node_hidden"),
+]
 
 
 @torch.library.custom_op(
-    "relational_transformer::layer", mutates_args=(), schema=_schema(["nodes", "edges", *_PARAMETERS], 9)
+    "relational_transformer::layer", mutates_args=(), schema=_schema(["nodes", "edges", *_PARAMETERS], 11)
 )
 def layer_operator(nodes: Tensor, edges: Tensor, *parameters: Tensor) -> tuple[Tensor, ...]:
     """Nodes [S, G, N, D], edges [S, G, N, N, D], parameters [S, *shape] -> new nodes and edges, and what the backward
     pass needs: attention [S, G, H, N, N], nodes after the first norm, messages, mean edges [S, H, G, N, D], normalized
-    edges [S, G, 2, N, N, D], the edges' hidden layers with what they were scaled by [S, G, N, N, HIDDEN_ROW], and the
-    nodes' queries, keys and values [S, G, N, 3 D]."""
+    edges [S, G, 2, N, N, D], the edges' hidden layers with what they were scaled by [S, G, N, N, HIDDEN_ROW], the
+    nodes' queries, keys and values [S, G, N, 3 D], normalized nodes [S, G, N, NORMAL_ROW] and their hidden layer."""
     nodes, edges = nodes.contiguous(), edges.contiguous()
     seeds, graphs, count, _ = nodes.shape
     outputs = _outputs(nodes, edges)
@@ -75,7 +79,10 @@ def _outputs(nodes: Tensor, edges: Tensor, *_: Any) -> tuple[Tensor, ...]:
     new_nodes, middle_nodes, messages = (nodes.new_empty(nodes.shape) for _ in range(3))
     new_edges = edges.new_empty(edges.shape)
     node_qkv = nodes.new_empty(seeds, graphs, count, 3 * size)
-    return new_nodes, new_edges, attention, middle_nodes, messages, context, edge_normals, edge_hidden, node_qkv
+    node_normals = nodes.new_empty(seeds, graphs, count, NORMAL_ROW)
+    node_hidden = nodes.new_empty(seeds, graphs, count, NODE_HIDDEN)
+    read_again = edge_normals, edge_hidden, node_qkv, node_normals, node_hidden
+    return new_nodes, new_edges, attention, middle_nodes, messages, context, *read_again
 
 
 class Arguments(ctypes.Structure):
@@ -84,11 +91,11 @@ class Arguments(ctypes.Structure):
     _fields_ = [
         (name, ctypes.c_void_p)
         for name in (
-            *("nodes", "edges", "middle_nodes", "message", "attention", "edge_normals", "edge_hidden", "node_qkv"),
+            *("edges", "attention", "edge_normals", "edge_hidden", "node_qkv", "node_normals", "node_hidden"),
             *("new_nodes_gradient", "new_edges_gradient", "weights", "vectors"),
             *("nodes_gradient", "edges_gradient", "qkv_gradient", "query_key_gradient"),
             *("message_gradient", "output_gradient", "node_out_gradient"),
-            *("node_in_gradient", "node_hidden", "send_receive_gradient", "sums"),
+            *("node_in_gradient", "send_receive_gradient", "sums"),
         )
     ]
 
@@ -111,12 +118,14 @@ def layer_backward_operator(
     edge_normals: Tensor,
     edge_hidden: Tensor,
     node_qkv: Tensor,
+    node_normals: Tensor,
+    node_hidden: Tensor,
     *parameters: Tensor,
 ) -> tuple[Tensor, ...]:
     """Gradients of nodes and edges, of the weights that read them, [S, out, in], and of all others, [S, sums]."""
-    inputs = [nodes, edges, middle_nodes, messages, attention, edge_normals, edge_hidden, node_qkv]
+    inputs = [edges, attention, edge_normals, edge_hidden, node_qkv, node_normals, node_hidden]
     inputs = [tensor.contiguous() for tensor in (*inputs, new_nodes_gradient, new_edges_gradient)]
-    nodes, edges, middle_nodes, messages, *_ = inputs
+    edges = inputs[0]
     named = dict(zip(NAMES, parameters, strict=True))
     inputs += pack_backward(named, orders_on(edges.device))
     seeds, graphs, count, size = nodes.shape
@@ -124,12 +133,12 @@ def layer_backward_operator(
     def rows(width: int) -> Tensor:
         return nodes.new_empty(seeds, graphs, count, width)
 
-    nodes_gradient, edges_gradient = torch.empty_like(nodes), torch.empty_like(edges)
+    nodes_gradient, edges_gradient = nodes.new_empty(nodes.shape), torch.empty_like(edges)
     query_key = edges.new_empty(seeds, graphs, count * count, 2 * CHANNELS)
     qkv, message, output, node_out = rows(3 * CHANNELS), rows(CHANNELS), rows(CHANNELS), rows(CHANNELS)
-    node_in, hidden, ends = rows(NODE_HIDDEN), rows(NODE_HIDDEN), rows(NODE_HIDDEN)
+    node_in, ends = rows(NODE_HIDDEN), rows(NODE_HIDDEN)
     sums = nodes.new_empty(seeds, graphs, NUM_SUMS, dtype=torch.float32)
-    made = [nodes_gradient, edges_gradient, qkv, query_key, message, output, node_out, node_in, hidden, ends]
+    made = [nodes_gradient, edges_gradient, qkv, query_key, message, output, node_out, node_in, ends]
     arguments = Arguments(*(tensor.data_ptr() for tensor in (*inputs, *made, sums)))
     launch("layer_backward", count, (graphs, seeds), [arguments], edges.device)
 
@@ -150,7 +159,7 @@ def layer_backward_operator(
         edge_qkv,
         product(output, messages),
         product(node_in, middle_nodes),
-        product(node_out, hidden),
+        product(node_out, node_hidden),
         product(ends, new_nodes),
         sums.sum(1).to(nodes.dtype),
     )

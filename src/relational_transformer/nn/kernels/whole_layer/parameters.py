@@ -14,6 +14,9 @@ CHANNELS, HEADS, HEAD_SIZE, NODE_HIDDEN, MESSAGE_HIDDEN, EDGE_HIDDEN = 192, 12, 
 HIDDEN_ROW = 32
 """`kHiddenRow` of tile.cuh."""
 
+NORMAL_ROW = 2 * CHANNELS + 8
+"""`kNormalRow` of tile.cuh."""
+
 NAMES: tuple[str, ...] = (
     "attention.node_qkv.weight",
     "attention.node_qkv.bias",
@@ -73,11 +76,8 @@ BACKWARD_VECTORS = (
     "edge_update.norm.weight",
     "edge_update.feed_forward_norm.weight",
     "edge_update.norm.bias",
-    "node_output.bias",
     "node_norm.weight",
-    "node_feed_forward_out.bias",
     "node_feed_forward_norm.weight",
-    "node_feed_forward_in.bias",
 )
 """The order of a seed's vectors in backward.cuh."""
 
@@ -302,11 +302,8 @@ def _packed(matrices: Mapping[str, Tensor]) -> Tensor:
             _eights(feed_in.T).reshape(-1, 4, 32, 2).transpose(1, 2).reshape(-1),
             _fragments(message_out.T, permuted=True),
             _fragments(ends.T),
-            _fragments(node_in, permuted=True),
-            _fragments(node_out),
             _fragments(node_out.T),
             _fragments(node_in.T),
-            _fragments(output, permuted=True),
             _fragments(output.T),
             _fragments(node_qkv.T, permuted=True),
             _fragments(_neighbours(query_key)),

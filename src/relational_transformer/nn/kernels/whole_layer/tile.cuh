@@ -16,6 +16,7 @@ constexpr int kHeads = 12, kHeadSize = 16;       // heads are contiguous blocks 
 constexpr int kNodeHidden = 32;                  // hidden size of the nodes' feed-forward
 constexpr int kMessageHidden = 16, kEdgeHidden = 8;  // hidden sizes of the edge update
 constexpr int kHiddenRow = 32;  // kept of an edge: the first hidden layer, the second, and 1 / std of both norms, float32 (two bf16 each); 4 unused
+constexpr int kNormalRow = 2 * kChannels + 8;  // kept of a node: normalized by the first norm and by the second, and 1 / std of both, as above; 4 unused
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 constexpr int kEdges = kNodes * kNodes;
 constexpr int kEdgeTiles = (kEdges + 15) / 16;   // row tiles of 16 edges; edge (i, j) is row i * kNodes + j

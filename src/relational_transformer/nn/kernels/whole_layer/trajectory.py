@@ -9,20 +9,20 @@ from torch import Tensor
 
 from .launching import launch
 from .operator import Arguments, value_gradient
-from .parameters import CHANNELS, HEADS, HIDDEN_ROW, NODE_HIDDEN, NUM_SUMS, Learnt, Packed
+from .parameters import CHANNELS, HEADS, HIDDEN_ROW, NODE_HIDDEN, NORMAL_ROW, NUM_SUMS, Learnt, Packed
 
 FORWARD = (
     *("new_nodes", "new_edges", "attention", "middle_nodes", "messages", "context"),
-    *("edge_normals", "edge_hidden", "node_qkv"),
+    *("edge_normals", "edge_hidden", "node_qkv", "node_normals", "node_hidden"),
 )
 """What a layer's forward kernel writes, in the order of its arguments."""
 
-READ = ("middle_nodes", "messages", "attention", "edge_normals", "edge_hidden", "node_qkv")
+READ = ("attention", "edge_normals", "edge_hidden", "node_qkv", "node_normals", "node_hidden")
 """What its backward kernel reads of that, in the order of its arguments."""
 
 BACKWARD = (
     *("qkv_gradient", "query_key_gradient", "message_gradient", "output_gradient", "node_out_gradient"),
-    *("node_in_gradient", "node_hidden", "send_receive_gradient"),
+    *("node_in_gradient", "send_receive_gradient"),
 )
 """Rows that its backward kernel leaves for products, in the order of its arguments."""
 
@@ -37,6 +37,7 @@ def kept_shapes(nodes: int) -> dict[str, tuple[int, ...]]:
         "attention": (HEADS, nodes, nodes),
         "edge_normals": (2, nodes, nodes, CHANNELS),
         "edge_hidden": (nodes, nodes, HIDDEN_ROW),
+        "node_normals": (nodes, NORMAL_ROW),
         "context": (HEADS, nodes, CHANNELS),  # of all graphs of a seed together: [H, G, N, D]
         **dict.fromkeys(("node_qkv", "qkv_gradient"), (nodes, 3 * CHANNELS)),
         "query_key_gradient": (nodes * nodes, 2 * CHANNELS),
@@ -122,7 +123,7 @@ class _Layer:
         given = (nodes_gradient.contiguous(), edges_gradient.contiguous())
         made = torch.empty_like(given[0]), torch.empty_like(given[1])
         rows = [self.rows[name][step] for name in BACKWARD]
-        tensors = (*read, *kept, *given, *self.packed[2:], *made, *rows, self.sums[step])
+        tensors = (read[1], *kept, *given, *self.packed[2:], *made, *rows, self.sums[step])
         arguments = Arguments(*(tensor.data_ptr() for tensor in tensors))
         launch("layer_backward", self.count, self.grid, [arguments], self.device)
         return made

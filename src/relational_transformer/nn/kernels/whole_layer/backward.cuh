@@ -1,5 +1,5 @@
 // layer_backward: the gradients of one relational transformer layer, one thread block a graph. Fragment layouts: lane = 4 r + q; see mma_16x8x16 in
-// the emulator of the tests. Weights come packed (`pack_matrices` in parameters.py): every matrix W [out, in] that is a B operand, and its transpose where
+// the emulator of the tests. Weights come packed (`pack_backward` in parameters.py): every matrix W [out, in] that is a B operand, and its transpose where
 // needed, in fragment order, so that a fragment is one 8-byte load of a lane (16 bytes where the weights are the left operand). What the kernel leaves to products of matrices outside: operator.py.
 //
 // Phases, a barrier between each two:
@@ -31,7 +31,7 @@ constexpr int kStageBytes = kWarps * 16 * kChannels * 2;                       /
 constexpr int kMaxSharedBytes = 227 * 1024;
 constexpr float kMean = 1.0f / kChannels;
 
-// Packed weights of a seed, in bf16 elements: [out / 8][in / 16][lane][4], `pack_matrices` in parameters.py. In brackets: [out, in].
+// Packed weights of a seed, in bf16 elements: [out / 8][in / 16][lane][4], `pack_backward` in parameters.py. In brackets: [out, in].
 constexpr int kFeedIn = 0;                                               // Dm [8, 192], as it is
 constexpr int kFeedOutTransposed = kFeedIn + 8 * 192;                    // Em^T [8, 192], permuted
 constexpr int kFeedInTransposed = kFeedOutTransposed + 8 * 192;          // [192, 8], rows reordered (load_half_step)

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from relational_transformer.processors import GraphState
 from relational_transformer.processors.relational import RelationalProcessor
 
-from .decoders import pool, read_out
+from .decoders import FEW, pool, precise, read_out
 from .encoders import Columns, mix
 from .features import Packed
 from .folding import Folded, Parts, at_map, fold, maps_of, unfold
@@ -48,7 +48,7 @@ def begin(network: Network, inputs: Packed, step: Step) -> tuple[Folded, Entered
     encoded = network.encode_inputs(inputs)
     folded = fold(network, encoded.features)
     empty = network.initial_carry(encoded)
-    nodes, edges, readings = _enter(network, unfold(network, folded), step.hints, None)
+    nodes, edges, readings = _enter(network, unfold(network, folded), step.hints, None, {})
     return folded, Entered(FoldedCarry(readings, empty.outputs, empty.hint_losses), nodes, edges)
 
 
@@ -58,9 +58,10 @@ def between(
     """From what the layers of a step have made to what those of the following one are given."""
     parts = unfold(network, folded)
     new = _leave_processor(network, nodes, edges)
-    hints, carry = _decode(network, parts, carry, step, new)
+    read, read_ahead = _read(parts, new)
+    hints, carry = _decode(network, parts, carry, step, read)
     seen = feed_hints(network.hints, following.hints, hints, following.teacher_forced)
-    nodes, edges, readings = _enter(network, parts, seen, new)
+    nodes, edges, readings = _enter(network, parts, seen, new, read_ahead)
     return Entered(carry._replace(readings=readings), nodes, edges)
 
 
@@ -68,13 +69,36 @@ def leave(
     network: Network, folded: Folded, carry: FoldedCarry, step: Step, nodes: Tensor, edges: Tensor
 ) -> FoldedCarry:
     """The carry after the last step; there is nothing more to read in it."""
-    return _decode(network, unfold(network, folded), carry, step, _leave_processor(network, nodes, edges))[1]
+    parts = unfold(network, folded)
+    read, _ = _read(parts, _leave_processor(network, nodes, edges))
+    return _decode(network, parts, carry, step, read)[1]
 
 
-def _enter(network: Network, parts: Parts, hints: Packed, hidden: GraphState | None) -> tuple[Tensor, Tensor, Packed]:
-    """Nodes and edges for the first layer, and readings, of what a step sees and the hidden state (None: zero)."""
+def _read(parts: Parts, state: GraphState) -> tuple[Packed, Packed]:
+    """What the readouts make of a new state, by source: for its own step, and ahead for the next one, to which it is
+    the hidden state. So vectors are read while they are at hand, and not carried along."""
+    now: Packed = {}
+    ahead: Packed = {}
+    for name in ("nodes", "edges", "globals", "pooled"):
+        if f"states.{name}" not in parts:
+            continue
+        weight = parts[f"states.{name}"]
+        vectors = pool(state.nodes) if name == "pooled" else getattr(state, name)
+        channels = len(weight) // 2
+        if channels <= FEW:
+            now[name], ahead[name] = (read_out((vectors,), half) for half in weight.split(channels))
+        else:
+            now[name], ahead[name] = read_out((vectors,), weight).split(channels, dim=-1)
+    return now, ahead
+
+
+def _enter(
+    network: Network, parts: Parts, hints: Packed, hidden: GraphState | None, read: Packed
+) -> tuple[Tensor, Tensor, Packed]:
+    """Nodes and edges for the first layer, and readings, of what a step sees and of the hidden state, of which the
+    readouts have made `read` (None and empty: the state is zero)."""
     assert isinstance(network.processor, RelationalProcessor)
-    size, num_nodes = network.hidden_size, parts["made.node_input"].shape[-2]
+    num_nodes = parts["made.node_input"].shape[-2]
     columns = Columns(None, None, None)
     if network.hint_encoder is not None:
         columns = network.hint_encoder.columns(hints, num_nodes)
@@ -86,43 +110,35 @@ def _enter(network: Network, parts: Parts, hints: Packed, hidden: GraphState | N
             if numbers is not None:
                 mixed = mix(at_map(numbers, location, name), parts[f"rows.{location}.{name}"])
                 total = total + mixed.to(total.dtype)
-            if state is not None and start == 0:
-                if f"hidden.{name}" in parts:
-                    total = total + F.linear(state, parts[f"hidden.{name}"])
-                elif f"states.{name}" in parts:
-                    total = total + read_out((state,), parts[f"states.{name}"][:, :size]).to(total.dtype)
+            if state is not None and start == 0 and f"hidden.{name}" in parts:
+                total = total + F.linear(state, parts[f"hidden.{name}"])
             made[name] = total
     readings = {name: total for name, total in made.items() if not name.endswith("_input")}
     if "pooled.weight" in parts:
-        readings["pooled"] = _read_pooled(parts, columns.nodes, None if hidden is None else hidden.nodes)
+        readings["pooled"] = _read_pooled(parts, columns.nodes)
+    readings = _plus(readings, read)
     vectors = (total for name, total in made.items() if name.endswith("_input"))
     return *network.processor.transformer.with_core(*vectors), readings
 
 
-def _read_pooled(parts: Parts, columns: Tensor | None, hidden: Tensor | None) -> Tensor:
-    """The readout of maxima over nodes, which no linear map can look through: here encoded nodes are built."""
+def _read_pooled(parts: Parts, columns: Tensor | None) -> Tensor:
+    """The readout of a maximum over nodes, which no linear map can look through: here encoded nodes are built."""
     nodes = parts["pooled.nodes"]
     if columns is not None:
         nodes = nodes + mix(columns, parts["pooled.rows"]).to(nodes.dtype)
-    maxima = (pool(nodes),) if hidden is None else (pool(nodes), pool(hidden))
-    weight = parts["pooled.weight"][:, : len(maxima) * nodes.shape[-1]]
-    return read_out(maxima, weight, parts["pooled.bias"])
+    reading = read_out((pool(nodes),), parts["pooled.weight"], parts["pooled.bias"])
+    return reading.to(precise(reading))
 
 
-def _decode(
-    network: Network, parts: Parts, carry: FoldedCarry, step: Step, new: GraphState
-) -> tuple[Packed, FoldedCarry]:
-    """Logits of the hints, and the carry without readings, after the layers of a step have made the `new` state."""
-    size = network.hidden_size
-    readings = dict(carry.readings)
-    for name in readings:
-        if name == "pooled":
-            added = read_out((pool(new.nodes),), parts["pooled.weight"][:, 2 * size :])
-        elif f"states.{name}" in parts:
-            added = read_out((getattr(new, name),), parts[f"states.{name}"][:, size:])
-        else:
-            continue
-        readings[name] = readings[name] + added.to(readings[name].dtype)
+def _plus(readings: Packed, more: Packed) -> Packed:
+    return {
+        name: reading + more[name].to(reading.dtype) if name in more else reading for name, reading in readings.items()
+    }
+
+
+def _decode(network: Network, parts: Parts, carry: FoldedCarry, step: Step, read: Packed) -> tuple[Packed, FoldedCarry]:
+    """Logits of the hints, and the carry without readings, after the readouts have `read` the new state of a step."""
+    readings = _plus(carry.readings, read)
     score = (parts["score.weight"], parts["score.bias"]) if "score.weight" in parts else None
     hints, outputs = network.decoders.from_readings(readings, score)
     losses = network.add_hint_losses(carry.hint_losses, hints, step)

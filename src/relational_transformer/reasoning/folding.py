@@ -32,9 +32,9 @@ r"""What all steps share, by name. A *map* is an input projection of the process
 | `made.MAP` | what the inputs add to the result of a map, biases included, [B, (N, (N,)) C] |
 | `rows.LOCATION.MAP` | what each column adds to it, [K, C] |
 | `hidden.MAP` | how an input projection reads the hidden state, [size, size] |
-| `states.MAP` | how a readout reads the hidden and the new state, [C, 2 · size] |
+| `states.MAP` | how a readout reads the new state and, in the rows below, the hidden one, [2 · C, size] |
 | `pooled.nodes`, `pooled.rows` | encoded nodes [B, N, size] and rows [K, size]: a maximum over nodes needs them |
-| `pooled.weight`, `pooled.bias` | the readout of that maximum, [C, 3 · size] and [C] |
+| `pooled.weight`, `pooled.bias` | the readout of that maximum, [C, size] and [C]; `states.pooled` as above |
 | `score.weight`, `score.bias` | what pointers of edges are scored by |
 """
 
@@ -43,12 +43,12 @@ class Folded(NamedTuple):
     """All parts in as few tensors as can be, since over the steps the gradients of each are added up.
 
     Attributes:
-        edges: `made.edge_input`.
+        edges: the parts that have vectors of edges, by name: `made.edge_input`, and `made.edges` for pointers of edges.
         vector: the other parts in the dtype of the parameters, [numbers].
         precise: those in float32 or better, [numbers].
     """
 
-    edges: Tensor
+    edges: Parts
     vector: Tensor
     precise: Tensor
 
@@ -114,12 +114,13 @@ def fold(network: Network, features: GraphState) -> Folded:
             if name.endswith("_input") and start == 0:
                 parts[f"hidden.{name}"] = linear.weight[:, size : 2 * size]
             elif name in readouts and linear.in_features > size:
-                parts[f"states.{name}"] = linear.weight[:, size:]
+                parts[f"states.{name}"] = _of_states(linear)
             if encoder is not None:
                 parts[f"rows.{location}.{name}"] = encoder.weight.to(dtype) @ matrix.to(dtype).T
         if location == "nodes" and "pooled" in readouts:
             pooled = linear_of(network, "pooled")
-            parts |= {"pooled.nodes": seen, "pooled.weight": pooled.weight, "pooled.bias": pooled.bias}
+            parts |= {"pooled.nodes": seen, "pooled.weight": pooled.weight[:, :size], "pooled.bias": pooled.bias}
+            parts["states.pooled"] = _of_states(pooled)
             if encoder is not None:
                 parts["pooled.rows"] = encoder.weight
     if "score" in readouts:
@@ -127,12 +128,21 @@ def fold(network: Network, features: GraphState) -> Folded:
     return _pack(network, parts, *features.nodes.shape[:2])
 
 
+def _of_states(readout: ConcatLinear) -> Tensor:
+    _, hidden, new = readout.weight.chunk(3, dim=1)
+    return torch.cat([new, hidden])
+
+
 def unfold(network: Network, folded: Folded) -> Parts:
     """The parts by name."""
-    parts: Parts = {"made.edge_input": folded.edges}
-    shapes = _shapes(network, *folded.edges.shape[:2])
+    parts = dict(folded.edges)
+    shapes = _shapes(network, *folded.edges["made.edge_input"].shape[:2])
     for is_precise, vector in ((False, folded.vector), (True, folded.precise)):
-        wanted = {name: shape for name, shape in shapes.items() if _is_precise(network, name, shape) == is_precise}
+        wanted = {
+            name: shape
+            for name, shape in shapes.items()
+            if name not in folded.edges and _is_precise(network, name, shape) == is_precise
+        }
         blocks = vector.split([_aligned(shape) for shape in wanted.values()])
         for (name, shape), block in zip(wanted.items(), blocks, strict=True):
             parts[name] = block[: math.prod(shape)].view(shape)
@@ -140,18 +150,22 @@ def unfold(network: Network, folded: Folded) -> Parts:
 
 
 def _pack(network: Network, parts: Parts, batch: int, num_nodes: int) -> Folded:
-    edges = parts["made.edge_input"]
+    like = parts["made.node_input"]
+    edges: Parts = {}
     blocks: dict[bool, list[Tensor]] = {False: [], True: []}
     for name, shape in _shapes(network, batch, num_nodes).items():
+        if name in ("made.edge_input", "made.edges") and shape[-1] >= network.hidden_size:
+            edges[name] = parts[name]
+            continue
         is_precise = _is_precise(network, name, shape)
-        block = parts[name].to(precise(edges) if is_precise else edges.dtype).reshape(-1)
+        block = parts[name].to(precise(like) if is_precise else like.dtype).reshape(-1)
         blocks[is_precise].append(F.pad(block, (0, _aligned(shape) - math.prod(shape))))
-    vector, exact = (torch.cat(of_kind) if of_kind else edges.new_zeros(0) for of_kind in blocks.values())
-    return Folded(edges, vector, exact.to(precise(edges)))
+    vector, exact = (torch.cat(of_kind) if of_kind else like.new_zeros(0) for of_kind in blocks.values())
+    return Folded(edges, vector, exact.to(precise(like)))
 
 
 def _shapes(network: Network, batch: int, num_nodes: int) -> dict[str, tuple[int, ...]]:
-    """The shape of every part but the edges."""
+    """The shape of every part."""
     size, readouts = network.hidden_size, network.decoders.readouts
     axes = {"nodes": (batch, num_nodes), "edges": (batch, num_nodes, num_nodes), "globals": (batch,)}
     shapes: dict[str, tuple[int, ...]] = {}
@@ -167,17 +181,16 @@ def _shapes(network: Network, batch: int, num_nodes: int) -> dict[str, tuple[int
             if name.endswith("_input"):
                 shapes[f"hidden.{name}"] = (size, size)
             elif linear.in_features > size:
-                shapes[f"states.{name}"] = (linear.out_features, 2 * size)
+                shapes[f"states.{name}"] = (2 * linear.out_features, size)
         if location == "nodes" and "pooled" in readouts:
             channels = linear_of(network, "pooled").out_features
-            shapes |= {"pooled.nodes": (*axes["nodes"], size), "pooled.weight": (channels, 3 * size)}
-            shapes["pooled.bias"] = (channels,)
+            shapes |= {"pooled.nodes": (*axes["nodes"], size), "states.pooled": (2 * channels, size)}
+            shapes |= {"pooled.weight": (channels, size), "pooled.bias": (channels,)}
             if encoder is not None:
                 shapes["pooled.rows"] = (len(encoder.weight), size)
     if "score" in readouts:
         count = linear_of(network, "score").out_features
         shapes |= {"score.weight": (count, size), "score.bias": (count,)}
-    del shapes["made.edge_input"]
     return shapes
 
 
@@ -188,7 +201,7 @@ def _is_precise(network: Network, name: str, shape: tuple[int, ...]) -> bool:
         case "made":
             return not map_name.endswith("_input") and shape[-1] < network.hidden_size
         case "states":
-            return shape[0] <= FEW
+            return shape[0] <= 2 * FEW
         case "pooled":
             return map_name == "rows"
         case _:

@@ -65,8 +65,8 @@ class Measured:
 
 def read_results(folder: Path) -> list[Measured]:
     """All results below `folder`. Runs that differ in nothing but their seeds are one; a seed counts once. Where the
-    same seeds were trained with fused kernels and without, these are two. A seed without a finite test score has failed,
-    whatever else is said of it.
+    same seeds were trained with fused kernels and without, these are two. A seed without a finite test score has
+    failed, whatever else is said of it.
 
     >>> read_results(Path("an/empty/folder"))
     []

@@ -171,7 +171,7 @@ def main() -> None:
         if precision not in get_args(Precision) or not seeds.isdigit():
             parser.error(f"a fleet is SEEDS:PRECISION with one of {', '.join(get_args(Precision))}, got {fleet!r}")
         for fused in {"on": [True], "off": [False], "both": [False, True]}[arguments.kernels] if on_cuda else [False]:
-            with kernels.use_kernels("auto" if fused else False) if on_cuda else contextlib.nullcontext():
+            with kernels.use_kernels(fused) if on_cuda else contextlib.nullcontext():
                 torch.compiler.reset()
                 row = measure(arguments.task, arguments.model, int(seeds), precision, arguments)
             print(f"{seeds:>5} {precision:>9} {'fused' if fused else 'plain':>8}{row}", flush=True)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.func import functional_call, stack_module_state, vmap
 
-from relational_transformer import RelationalTransformer
+from relational_transformer import RelationalTransformer, RelationalTransformerLayer
 from tests.nn.graphs import make_graph, make_layer, make_stack
 
 
@@ -83,6 +83,19 @@ def test_whole_model_in_bfloat16_and_double():
         layer = make_layer().to(dtype)
         out = layer(*(tensor.to(dtype) for tensor in make_graph(2)))
         assert out.nodes.dtype == out.edges.dtype == dtype
+
+
+@pytest.mark.usefixtures("_quiet_tools")
+def test_a_model_that_could_be_kernels_is_exported_for_any_number_of_nodes():
+    """At the paper's sizes in bfloat16 a layer of few nodes may be one kernel; nothing of that is in the export."""
+    sizes = {"node_size": 192, "edge_size": 192, "num_heads": 12, "head_size": 16, "node_hidden_size": 32}
+    layer = RelationalTransformerLayer(**sizes).bfloat16()
+    size = torch.export.Dim("num_nodes", min=2, max=64)
+    inputs = torch.randn(1, 6, 192).bfloat16(), torch.randn(1, 6, 6, 192).bfloat16()
+    shapes = {"nodes": {1: size}, "edges": {1: size, 2: size}}
+    program = torch.export.export(layer, inputs, dynamic_shapes={**shapes})
+    nodes, edges = torch.randn(1, 30, 192).bfloat16(), torch.randn(1, 30, 30, 192).bfloat16()
+    assert program.module()(nodes, edges).edges.shape == (1, 30, 30, 192)
 
 
 @pytest.mark.usefixtures("_quiet_tools")

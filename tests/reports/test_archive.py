@@ -95,11 +95,12 @@ def test_damaged_results_are_named(tmp_path):
 
 
 def test_the_same_seeds_with_and_without_kernels_are_two_results_and_other_seeds_one(tmp_path):
-    def write(name: str, scores: dict[int, float], kernels: str | bool) -> None:
+    def write(name: str, scores: dict[int, float], used: bool) -> None:
         path = write_result(tmp_path / name, "bfs", scores) / "result.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), "kernels": kernels}))
+        told = {"kernels": "auto", "layers_are_kernels": used}
+        path.write_text(json.dumps({**json.loads(path.read_text()), **told}))
 
-    write("first", {0: 0.5, 1: 0.6}, "auto")
+    write("first", {0: 0.5, 1: 0.6}, True)
     write("more", {2: 0.7}, False)
     assert [list(one.scores) for one in read_results(tmp_path)] == [[0, 1, 2]]
     write("without", {0: 0.4, 1: 0.6}, False)

@@ -66,24 +66,15 @@ class RelationalProcessor(Processor):
     def forward(
         self, features: GraphState, hidden: GraphState, adjacency: Tensor | None, node_mask: Tensor | None = None
     ) -> GraphState:
-        nodes, edges, globals = _inputs(features, hidden)
-        return GraphState(*self.transformer(nodes, edges, globals, node_mask=node_mask))
-
-    def enter(self, features: GraphState, hidden: GraphState) -> tuple[Tensor, Tensor]:
-        """The nodes and edges that the first layer is given."""
-        return self.transformer.enter(*_inputs(features, hidden))
+        assert features.edges is not None
+        assert features.globals is not None
+        assert hidden.edges is not None
+        globals = (features.globals,) if hidden.globals is None else (features.globals, hidden.globals)
+        output = self.transformer(
+            (features.nodes, hidden.nodes), (features.edges, hidden.edges), globals, node_mask=node_mask
+        )
+        return GraphState(*output)
 
     def leave(self, nodes: Tensor, edges: Tensor) -> GraphState:
         """The next hidden state, of what the last layer returned."""
         return GraphState(*self.transformer.leave(nodes, edges))
-
-
-Parts = tuple[Tensor, ...]
-
-
-def _inputs(features: GraphState, hidden: GraphState) -> tuple[Parts, Parts, Parts]:
-    assert features.edges is not None
-    assert features.globals is not None
-    assert hidden.edges is not None
-    globals = (features.globals,) if hidden.globals is None else (features.globals, hidden.globals)
-    return (features.nodes, hidden.nodes), (features.edges, hidden.edges), globals

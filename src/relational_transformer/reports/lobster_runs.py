@@ -36,7 +36,8 @@ def _of_model(result: Measured) -> str:
     seeds = "; ".join(f"seed {seed} {_of_seed(row)}" for seed, row in result.rows.items() if seed in result.scores)
     if not seeds:
         return f"{text}; every seed failed."
-    near = [row["test_in_distribution"] for row in result.rows.values() if _has_near(row)]
+    good = [row for seed, row in result.rows.items() if seed in result.scores]
+    near = [row["test_in_distribution"] for row in good if _has_near(row)]
     mean = statistics.mean(result.scores.values())
     means = f"{mean:.3f}" + (f" ({statistics.mean(near):.3f})" if near else "")
     cap = equivalent_cap(protocol.test_graphs().distances, mean)

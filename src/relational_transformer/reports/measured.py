@@ -88,7 +88,7 @@ def _apart(results: list[tuple[Path, dict[str, Any]]]) -> list[list[tuple[Path, 
     """The same seeds with fused kernels and without are two measurements; other seeds of either are of one."""
     modes: dict[bool, list[tuple[Path, dict[str, Any]]]] = {True: [], False: []}
     for path, result in results:
-        modes[bool(result.get("kernels"))].append((path, result))
+        modes[result.get("kernels") is True or bool(result.get("layers_are_kernels"))].append((path, result))
     with_kernels, without = (
         {row["seed"] for _, result in runs for row in result["seeds"]} for runs in (modes[True], modes[False])
     )

@@ -51,12 +51,12 @@ class AroundLayers:
 
     def __init__(self, methods: FleetMethods, network: Network, num_nodes: int, precision: Precision) -> None:
         self.methods, self.fleet, self.device = methods, methods.fleet, methods.device
-        self._lay_out: Callable[[Tensor, Orders], Parameters] | None = None
+        self._compiled: dict[str, Callable[[Tensor, Orders], Parameters]] = {}
         self.names = tuple(name for name in self.fleet.shapes if not name.startswith(f"{LAYERS}."))
         self.processor = network.processor
         self.layers: list[RelationalTransformerLayer] = []
         self.num_nodes = num_nodes
-        if isinstance(self.processor, RelationalProcessor) and precision == "bf16":
+        if type(self.processor) is RelationalProcessor and precision == "bf16":
             self.layers = list(self.processor.transformer.layers)  # pyright: ignore[reportAttributeAccessIssue]
             self.num_nodes += self.processor.returns_globals  # the core node
         self._like_edges = torch.empty(
@@ -71,9 +71,15 @@ class AroundLayers:
 
     def begin(self, values: Tensor) -> "Parameters":
         """The parameters, a vector like `fleet.values`, as the steps of a trajectory take them."""
-        if self._lay_out is None:
-            self._lay_out = compiled_for(self._parameters, self.device) if self.methods.compiled else self._parameters
-        return self._lay_out(values, orders_on(self.device))
+        if not self.methods.compiled:
+            return self._parameters(values, orders_on(self.device))
+        if "parameters" not in self._compiled:
+            self._compiled["parameters"] = compiled_for(self._parameters, self.device)
+        return self._compiled["parameters"](values, orders_on(self.device))
+
+    def share(self, other: "AroundLayers") -> None:
+        """Use what another fleet of the same shapes compiles."""
+        self._compiled = other._compiled
 
     def _parameters(self, values: Tensor, orders: Orders) -> "Parameters":
         by_name = self.fleet.split(values)

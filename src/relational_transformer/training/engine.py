@@ -32,7 +32,8 @@ class Engine:
     Attributes:
         losses: the loss of every seed summed over the steps since `load`, [S].
         finite: whether every loss of a seed so far was a finite number, bool [S].
-        recompute: whether steps of the trajectory are recomputed in the backward pass.
+        recompute: whether steps of the trajectory are recomputed in the backward pass; None until the first step has
+            decided.
     """
 
     def __init__(
@@ -60,7 +61,13 @@ class Engine:
     def share_compiled(self, other: "Engine") -> None:
         """Use what another engine of the same shapes compiles, instead of compiling it again."""
         self._methods.share(other._methods)
+        self._around.share(other._around)
         self.adam.update = other.adam.update
+
+    @property
+    def layers_are_kernels(self) -> bool:
+        """Whether every layer is one fused kernel, forward and backward."""
+        return self._around.fits and not self.recompute
 
     def load(self, drawn: Draw) -> None:
         """Take what the next steps are made of."""
@@ -99,7 +106,7 @@ class Engine:
         """
         values = for_computing(values, self.precision)
         steps = self._steps(batch, teacher_forced)
-        if self._around.fits and not self.recompute:
+        if self.layers_are_kernels:
             carry = self._around.run(self._around.begin(values), batch.inputs, steps)
         else:
             encoded = self._methods("encode_inputs", values, batch.inputs)

@@ -166,7 +166,7 @@ class Trainer:
     def save(self) -> None:
         """Write a checkpoint and the metrics so far."""
         self._wait()
-        progress = {"part": self.part, "seconds": self.seconds}
+        progress = {"part": self.part, "seconds": self.seconds, "recompute": self.engine.recompute}
         save_checkpoint(self.folder, self._state(), progress)
         self.folder.write_metrics(self.metrics())
 
@@ -210,6 +210,7 @@ class Trainer:
             "seconds": seconds,
             "seconds_of_test": self.seconds - seconds,
             "recompute": self.engine.recompute,
+            "layers_are_kernels": self.engine.layers_are_kernels,
             **provenance(self.device),
         }
         write_json(self.folder.result, result)
@@ -290,6 +291,7 @@ class Trainer:
             for name, tensor in self._state().items():
                 tensor.copy_(tensors[name])
         self.part, self.seconds_before = progress["part"], progress["seconds"]
+        self.engine.recompute = progress.get("recompute") or None  # what was kept may be too much today
         self._examples_before = self.examples
 
     def _examples_of_best(self, seed: int, best: float) -> int | None:

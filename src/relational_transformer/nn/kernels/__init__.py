@@ -1,4 +1,5 @@
-"""Fused versions of `relational_attention`, `edge_update` and the whole layer, used where `enabled` says so.
+"""Fused versions of `relational_attention` and `edge_update`, used where `enabled` says so, and of the whole layer,
+used where `is_one_kernel` does.
 
 One launch serves all seeds of a fleet; nothing of the edges' size is written but the edges themselves. Triton is
 imported at the first call, and the whole layer compiled at its first.

@@ -1,5 +1,8 @@
 """Layers over a trajectory, in the emulator: the same as layer by layer, step by step."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 
@@ -81,8 +84,26 @@ def test_it_is_the_layers_one_after_another_at_every_step(parameters):
 
 def test_what_is_kept_is_counted(parameters):
     trajectory = make_trajectory(parameters)
+    inputs = make_inputs(SEEDS, GRAPHS, nodes=NODES)
+    for step in range(STEPS):
+        trajectory(step, *inputs)
     kept = [tensor for layer in trajectory.layers for tensor in (*layer.rows.values(), layer.sums)]
+    kept += [tensor for read in trajectory.layers[0].read for tensor in read]
     assert kept_bytes(LAYERS, STEPS, SEEDS, GRAPHS, NODES) == sum(tensor.nbytes for tensor in kept)
+
+
+def test_a_trajectory_that_is_not_differentiated_leaves_nothing_behind(parameters):
+    trajectory = make_trajectory(parameters)
+    watched = weakref.ref(trajectory.layers[0])
+    nodes, edges = (tensor.requires_grad_() for tensor in make_inputs(SEEDS, GRAPHS, nodes=NODES))
+    for step in range(STEPS):
+        nodes, edges = trajectory(step, nodes, edges)
+    gc.disable()  # what only a collector of cycles would find is there for too long
+    try:
+        del trajectory, nodes, edges
+        assert watched() is None
+    finally:
+        gc.enable()
 
 
 def test_gradients_find_back_to_the_parameters(parameters):

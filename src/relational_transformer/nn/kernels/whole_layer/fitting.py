@@ -33,12 +33,17 @@ def is_one_kernel(layer: Any, nodes: Tensor, edges: Tensor) -> bool:
     """Whether a `RelationalTransformerLayer` is to be one kernel on these tensors, without masks."""
     if current_mode() is False:
         return False
-    if nodes.dtype != torch.bfloat16 or edges.dtype != torch.bfloat16 or nodes.shape[-2] > MOST_NODES:
+    if nodes.dtype != torch.bfloat16 or edges.dtype != torch.bfloat16:
         return False
     if any(getattr(layer, name) != size for name, size in SIZES.items()):
         return False
-    if torch.is_autocast_enabled(edges.device.type):
+    if torch.is_autocast_enabled(edges.device.type) or torch.compiler.is_exporting():
         return False
-    if not edges.is_cuda:
+    # The number of nodes last: asked for elsewhere, it would bind those who export or compile for any number.
+    return _has_device(edges) and nodes.shape[-2] <= MOST_NODES
+
+
+def _has_device(tensor: Tensor) -> bool:
+    if not tensor.is_cuda:
         return has_emulator()
-    return torch.cuda.get_device_capability(edges.device)[0] in LARGE_SHARED_MEMORY
+    return torch.cuda.get_device_capability(tensor.device)[0] in LARGE_SHARED_MEMORY

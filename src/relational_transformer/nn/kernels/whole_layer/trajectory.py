@@ -45,9 +45,10 @@ def kept_shapes(nodes: int) -> dict[str, tuple[int, ...]]:
 
 
 def kept_bytes(layers: int, num_steps: int, seeds: int, graphs: int, nodes: int) -> int:
-    """What a trajectory keeps for its backward pass."""
+    """What a trajectory keeps for its backward pass: the rows of every layer, and what the first one reads."""
     numbers = sum(torch.Size(shape).numel() for shape in kept_shapes(nodes).values())
-    return layers * num_steps * seeds * graphs * (2 * numbers + 4 * NUM_SUMS)
+    read = (nodes + nodes**2) * CHANNELS
+    return num_steps * seeds * graphs * (layers * (2 * numbers + 4 * NUM_SUMS) + 2 * read)
 
 
 class Trajectory:
@@ -74,7 +75,7 @@ class Trajectory:
         self.num_steps, self.graphs, self.nodes = num_steps, graphs, nodes
         self.seeds = len(learnt[0].sums)
         self.layers = [_Layer(self, weights) for weights in packed]
-        self._begun = _Begin.apply(self, *(tensor for layer in learnt for tensor in layer))
+        self._begun = _Begin.apply(self.layers, *(tensor for layer in learnt for tensor in layer))
 
     def __call__(self, step: int, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
         """New nodes [S, G, N, D] and edges [S, G, N, N, D] after all layers."""
@@ -89,9 +90,6 @@ class Trajectory:
         for layer in reversed(self.layers):
             nodes_gradient, edges_gradient = layer.backward(step, nodes_gradient, edges_gradient)
         return nodes_gradient, edges_gradient
-
-    def parameter_gradients(self) -> list[Tensor]:
-        return [gradient for layer in self.layers for gradient in layer.parameter_gradients()]
 
 
 class _Layer:
@@ -109,7 +107,7 @@ class _Layer:
         self.sums = like.new_empty(*steps, NUM_SUMS, dtype=torch.float32)
 
     def forward(self, step: int, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
-        nodes, edges = nodes.contiguous(), edges.contiguous()
+        nodes, edges = nodes.detach().contiguous(), edges.detach().contiguous()
         self.read[step] = nodes, edges
         made = [self.rows[name][step] for name in FORWARD]
         addresses = [ctypes.c_void_p(tensor.data_ptr()) for tensor in (nodes, edges, *made)]
@@ -158,14 +156,14 @@ class _Begin(torch.autograd.Function):
     which autograd makes after those of all steps, finds the gradients of the parameters in what they have left."""
 
     @staticmethod
-    def forward(ctx: Any, trajectory: Trajectory, *parameters: Tensor) -> Tensor:
-        ctx.trajectory = trajectory
+    def forward(ctx: Any, layers: list[_Layer], *parameters: Tensor) -> Tensor:
+        ctx.layers = layers
         return parameters[0].new_zeros(())
 
     @staticmethod
     def backward(ctx: Any, _: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        trajectory, ctx.trajectory = ctx.trajectory, None
-        return None, *trajectory.parameter_gradients()
+        layers, ctx.layers = ctx.layers, None
+        return None, *(gradient for layer in layers for gradient in layer.parameter_gradients())
 
 
 class _Step(torch.autograd.Function):

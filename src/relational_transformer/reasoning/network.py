@@ -199,69 +199,45 @@ class Network(nn.Module):
 
     def step(self, inputs: EncodedInputs, hints: Packed, hidden: GraphState) -> tuple[Packed, Packed, GraphState]:
         """One step of the algorithm: logits of the next hints and of the outputs, and the new hidden state."""
-        seen = self.encode_hints(inputs, hints)
-        new = self.processor(seen.features, hidden, seen.adjacency, seen.node_mask)
-        return self.decode(seen, hidden, new)
-
-    def encode_hints(self, inputs: EncodedInputs, hints: Packed) -> EncodedInputs:
-        """The inputs with the encoded hints of a step added: all that the step sees."""
-        if self.hint_encoder is None:
-            return inputs
         features, adjacency = inputs.features, inputs.adjacency
-        encoded = self._encode(self.hint_encoder, hints, features.nodes.shape[-2], inputs.node_mask)
-        features = GraphState(
-            _add(features.nodes, encoded.nodes),
-            _add(features.edges, encoded.edges),
-            _add(features.globals, encoded.globals),
-        )
-        if adjacency is not None and encoded.adjacency is not None:
-            adjacency = adjacency | encoded.adjacency
-        return EncodedInputs(features, adjacency, inputs.node_mask)
-
-    def decode(self, seen: EncodedInputs, hidden: GraphState, new: GraphState) -> tuple[Packed, Packed, GraphState]:
-        """Logits of hints and outputs, and the new hidden state as it is kept."""
-        features, dtype = seen.features, hidden.nodes.dtype
+        if self.hint_encoder is not None:
+            num_nodes = features.nodes.shape[-2]
+            encoded = self._encode(self.hint_encoder, hints, num_nodes, inputs.node_mask)
+            features = GraphState(
+                _add(features.nodes, encoded.nodes),
+                _add(features.edges, encoded.edges),
+                _add(features.globals, encoded.globals),
+            )
+            if adjacency is not None and encoded.adjacency is not None:
+                adjacency = adjacency | encoded.adjacency
+        new = self.processor(features, hidden, adjacency, inputs.node_mask)
+        dtype = hidden.nodes.dtype
         new = GraphState(new.nodes.to(dtype), _to(new.edges, dtype), _to(new.globals, dtype))
         hint_logits, output_logits = self.decoders(
             (features.nodes, hidden.nodes, new.nodes),
             _parts(features.edges, hidden.edges, new.edges),
             _parts(features.globals, hidden.globals, new.globals),
-            seen.adjacency,
-            seen.node_mask,
+            adjacency,
+            inputs.node_mask,
         )
         return hint_logits, output_logits, new
-
-    def see(self, inputs: EncodedInputs, carry: Carry, hints: Packed, teacher_forced: Tensor) -> EncodedInputs:
-        """What a step sees: `teacher_forced` [B] examples the true `hints`, the others the carried predictions."""
-        if self.hint_encoder is None:
-            return inputs
-        return self.encode_hints(inputs, feed_hints(self.hints, hints, carry.hints, teacher_forced))
 
     def advance(
         self, inputs: EncodedInputs, carry: Carry, hints: Packed, teacher_forced: Tensor, keeps_output: Tensor
     ) -> Carry:
         """One step from carry to carry: `teacher_forced` [B] examples see `hints`, others the carried predictions."""
-        seen = self.see(inputs, carry, hints, teacher_forced)
-        new = self.processor(seen.features, carry.hidden, seen.adjacency, seen.node_mask)
-        return self._carry_on(seen, carry, new, keeps_output)
+        seen = feed_hints(self.hints, hints, carry.hints, teacher_forced) if self.hint_encoder is not None else {}
+        hint_logits, output_logits, hidden = self.step(inputs, seen, carry.hidden)
+        return Carry(hidden, hint_logits, keep(keeps_output, output_logits, carry.outputs), carry.hint_losses)
 
     def training_step(self, inputs: EncodedInputs, carry: Carry, step: Step) -> Carry:
         """`advance`, with the hint losses of the step added up."""
-        seen = self.see(inputs, carry, step.hints, step.teacher_forced)
-        new = self.processor(seen.features, carry.hidden, seen.adjacency, seen.node_mask)
-        return self._learn(seen, carry, new, step)
-
-    def _learn(self, seen: EncodedInputs, carry: Carry, new: GraphState, step: Step) -> Carry:
-        carried = self._carry_on(seen, carry, new, step.keeps_output)
-        added = self.add_hint_losses(carry.hint_losses, carried.hints, step, seen.node_mask)
+        carried = self.advance(inputs, carry, step.hints, step.teacher_forced, step.keeps_output)
+        added = self.add_hint_losses(carry.hint_losses, carried.hints, step, inputs.node_mask)
         # Decisions have no gradient, so the next step sends none back to what they are made of.
         scalars = {group.key for group in self.hints if group.type == Type.SCALAR}
         kept = {key: logits if key in scalars else logits.detach() for key, logits in carried.hints.items()}
         return carried._replace(hints=kept, hint_losses=added)
-
-    def _carry_on(self, seen: EncodedInputs, carry: Carry, new: GraphState, keeps_output: Tensor) -> Carry:
-        hint_logits, output_logits, hidden = self.decode(seen, carry.hidden, new)
-        return Carry(hidden, hint_logits, keep(keeps_output, output_logits, carry.outputs), carry.hint_losses)
 
     def add_hint_losses(self, so_far: Packed, logits: Packed, step: Step, node_mask: Tensor | None = None) -> Packed:
         """The losses of all hints, [F] by key, with those of this step's logits."""

@@ -1,6 +1,5 @@
 """Training steps whose layers are kernels of their own, between compiled pieces."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -25,7 +24,6 @@ from relational_transformer.reasoning.folded_steps import FoldedCarry, begin, be
 from relational_transformer.reasoning.network import Carry, Network
 from relational_transformer.reasoning.steps import Step
 
-from .compiling import compiled_for
 from .fleet_methods import FleetMethods
 from .over_seeds import Method
 from .precision import Precision
@@ -51,7 +49,6 @@ class AroundLayers:
 
     def __init__(self, methods: FleetMethods, network: Network, num_nodes: int, precision: Precision) -> None:
         self.methods, self.fleet, self.device = methods, methods.fleet, methods.device
-        self._compiled: dict[str, Callable[[Tensor, Orders], Parameters]] = {}
         self.names = tuple(name for name in self.fleet.shapes if not name.startswith(f"{LAYERS}."))
         self.processor = network.processor
         self.layers: list[RelationalTransformerLayer] = []
@@ -71,15 +68,7 @@ class AroundLayers:
 
     def begin(self, values: Tensor) -> "Parameters":
         """The parameters, a vector like `fleet.values`, as the steps of a trajectory take them."""
-        if not self.methods.compiled:
-            return self._parameters(values, orders_on(self.device))
-        if "parameters" not in self._compiled:
-            self._compiled["parameters"] = compiled_for(self._parameters, self.device)
-        return self._compiled["parameters"](values, orders_on(self.device))
-
-    def share(self, other: "AroundLayers") -> None:
-        """Use what another fleet of the same shapes compiles."""
-        self._compiled = other._compiled
+        return self.methods.compiled_once(self._parameters)(values, orders_on(self.device))
 
     def _parameters(self, values: Tensor, orders: Orders) -> "Parameters":
         by_name = self.fleet.split(values)

@@ -61,7 +61,6 @@ class Engine:
     def share_compiled(self, other: "Engine") -> None:
         """Use what another engine of the same shapes compiles, instead of compiling it again."""
         self._methods.share(other._methods)
-        self._around.share(other._around)
         self.adam.update = other.adam.update
 
     @property

@@ -36,6 +36,15 @@ class FleetMethods:
         part.names, part._calls = names, self._calls
         return part
 
+    def compiled_once(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function compiled for all fleets that share what they compile; as it is, where nothing is compiled."""
+        if not self.compiled:
+            return function
+        key = (function.__name__, ())
+        if key not in self._calls:
+            self._calls[key] = compiled_for(function, self.device)
+        return self._calls[key]
+
     def share(self, other: "FleetMethods") -> None:
         """Use what another fleet of the same shapes compiles."""
         self._calls = other._calls

@@ -142,7 +142,7 @@ class RelationalTransformer(Pretrained):
         num_nodes = node_parts[0].shape[-2]
         check_mask("node_mask", node_mask, (num_nodes,))
         check_mask("attention_mask", attention_mask, (num_nodes, num_nodes))
-        node_vectors, edge_vectors = self.enter(node_parts, edge_parts, global_parts)
+        node_vectors, edge_vectors = self._enter(node_parts, edge_parts, global_parts)
         if self.global_input is not None:
             if node_mask is not None:
                 node_mask = F.pad(node_mask.expand(*node_mask.shape[:-1], num_nodes), (1, 0), value=True)
@@ -154,7 +154,7 @@ class RelationalTransformer(Pretrained):
             node_vectors, edge_vectors = layer(node_vectors, edge_vectors, node_mask, attention_mask, layer_globals)
         return self.leave(node_vectors, edge_vectors)
 
-    def enter(
+    def _enter(
         self, node_parts: tuple[Tensor, ...], edge_parts: tuple[Tensor, ...], global_parts: tuple[Tensor, ...]
     ) -> tuple[Tensor, Tensor]:
         """What the first layer is given: projected nodes and edges, with the core node in front where there is one."""

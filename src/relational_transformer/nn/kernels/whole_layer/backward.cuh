@@ -1241,10 +1241,6 @@ struct ToEdges {
     }
 };
 
-#ifndef BACKWARD_LAST_PHASE
-#define BACKWARD_LAST_PHASE 6  // less only to see where the time goes
-#endif
-
 template <int N>
 __device__ __forceinline__ void run(const Arguments& all) {
     using S = Sizes<N>;
@@ -1259,7 +1255,6 @@ __device__ __forceinline__ void run(const Arguments& all) {
                             plain_pointer(all.new_edges_gradient + g * edge_size),
                             plain_pointer(all.weights + (long long)seed * kPacked), plain_pointer(all.vectors + (long long)seed * kVectors), plain_pointer(all.edges_gradient + g * edge_size),
                             plain_pointer(all.partial + (long long)g * kPartial));
-    if (BACKWARD_LAST_PHASE < 2) return;
     cp_async_wait<0>();
     __syncthreads();
 
@@ -1270,16 +1265,13 @@ __device__ __forceinline__ void run(const Arguments& all) {
                       plain_pointer(all.weights + (long long)seed * kPacked), plain_pointer(all.vectors + (long long)seed * kVectors),
                       all.node_out_gradient + g * node_size, all.node_in_gradient + g * hidden_size, all.output_gradient + g * node_size,
                       plain_pointer(all.message_gradient + g * node_size), plain_pointer(all.partial + (long long)g * kPartial));
-    if (BACKWARD_LAST_PHASE < 3) return;
 
     read_place(g, seed);
     const bf16* weights = plain_pointer(all.weights + (long long)seed * kPacked);
     __syncthreads();
     values_backward<N>(shared, all.node_qkv + 3 * g * node_size, all.attention + (long long)g * kHeads * S::kEdges, plain_pointer(all.message_gradient + g * node_size),
                        plain_pointer(all.qkv_gradient + 3 * g * node_size));
-    if (BACKWARD_LAST_PHASE < 4) return;
     scores_backward<N>(shared, plain_pointer(all.message_gradient + g * node_size), weights, plain_pointer(all.edges_gradient + g * edge_size));
-    if (BACKWARD_LAST_PHASE < 5) return;
 
     read_place(g, seed);
     __syncthreads();
@@ -1295,7 +1287,6 @@ __device__ __forceinline__ void run(const Arguments& all) {
     weights = plain_pointer(all.weights + (long long)seed * kPacked);
     bf16 *qkv_gradient = plain_pointer(all.qkv_gradient + 3 * g * node_size), *query_key_gradient = plain_pointer(all.query_key_gradient + 2 * g * edge_size);
     all_queries_keys_backward<N>(shared, weights, query_key_gradient, qkv_gradient);
-    if (BACKWARD_LAST_PHASE < 6) return;
     __syncthreads();
     const int thread = thread_index(), warp = thread / 32, lane = thread % 32;
 #pragma unroll 1

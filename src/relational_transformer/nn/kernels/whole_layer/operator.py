@@ -142,13 +142,6 @@ def layer_backward_operator(
     arguments = Arguments(*(tensor.data_ptr() for tensor in (*inputs, *made, sums)))
     launch("layer_backward", count, (graphs, seeds), [arguments], edges.device)
 
-    def product(gradient: Tensor, read: Tensor, out: Tensor | None = None) -> Tensor:
-        """Σ gradient^T · read over all graphs of a seed, [S, out, in]."""
-        left, right = gradient.flatten(1, -2), read.flatten(1, -2)
-        if out is None:
-            return torch.bmm(left.transpose(1, 2), right)
-        return torch.bmm(left.transpose(1, 2), right, out=out)
-
     edge_qkv = edges.new_empty(seeds, 3 * CHANNELS, size)
     product(query_key, edges.flatten(2, 3), out=edge_qkv[:, : 2 * CHANNELS])
     edge_qkv[:, 2 * CHANNELS :] = value_gradient(message, context)
@@ -163,6 +156,14 @@ def layer_backward_operator(
         product(ends, new_nodes),
         sums.sum(1).to(nodes.dtype),
     )
+
+
+def product(gradient: Tensor, read: Tensor, out: Tensor | None = None) -> Tensor:
+    """Σ gradient^T · read over all rows of a seed: [S, ..., out], [S, ..., in] -> [S, out, in]."""
+    left, right = gradient.flatten(1, -2), read.flatten(1, -2)
+    if out is None:
+        return torch.bmm(left.transpose(1, 2), right)
+    return torch.bmm(left.transpose(1, 2), right, out=out)
 
 
 def value_gradient(message_gradient: Tensor, context: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .launching import launch
-from .operator import Arguments, value_gradient
+from .operator import Arguments, product, value_gradient
 from .parameters import CHANNELS, HEADS, HIDDEN_ROW, NODE_HIDDEN, NORMAL_ROW, NUM_SUMS, Learnt, Packed
 
 FORWARD = (
@@ -146,9 +146,7 @@ class _Layer:
 
 def _products(gradient: Tensor, read: Tensor) -> Tensor:
     """Σ gradient^T · read over the rows of all steps and graphs: [T, S, G, R, out or in] -> [S, out, in]."""
-    steps, seeds = gradient.shape[:2]
-    left, right = gradient.flatten(2, 3).flatten(0, 1), read.flatten(2, 3).flatten(0, 1)
-    return torch.bmm(left.transpose(1, 2), right).unflatten(0, (steps, seeds)).sum(0)
+    return product(gradient.flatten(0, 1), read.flatten(0, 1)).unflatten(0, gradient.shape[:2]).sum(0)
 
 
 class _Begin(torch.autograd.Function):

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from relational_transformer.nn import kernels
-from relational_transformer.nn.kernels.whole_layer import launching
 from relational_transformer.processors.settings import TUNED
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.training import Protocol
@@ -15,7 +14,7 @@ from relational_transformer.training.engine import Engine
 from relational_transformer.training.fleet import Fleet, initialise
 from relational_transformer.training.precision import set_precision
 from relational_transformer.training.splits import make_split
-from tests.nn.kernels.whole_layer.emulation import COMPILER, emulated
+from tests.nn.kernels.whole_layer.emulation import COMPILER, emulator_in_use
 
 CPU = torch.device("cpu")
 SEEDS = (0, 1)
@@ -43,9 +42,8 @@ def loss_and_gradient(engine: Engine) -> tuple[torch.Tensor, torch.Tensor]:
 
 @pytest.fixture
 def _emulator():
-    launching.set_emulator(emulated())
-    yield
-    launching.set_emulator(None)
+    with emulator_in_use():
+        yield
 
 
 @pytest.mark.skipif(COMPILER is None, reason="the emulator needs g++ on x86-64")

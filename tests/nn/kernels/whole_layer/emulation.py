@@ -5,7 +5,8 @@ import hashlib
 import platform
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import gettempdir
@@ -50,6 +51,16 @@ def emulated(order: int = 0) -> launching.Launch:
             raise RuntimeError(library.emulator_error().decode())
 
     return launch
+
+
+@contextmanager
+def emulator_in_use() -> Iterator[None]:
+    """Within the block kernels on tensors of the CPU run in the emulator."""
+    launching.set_emulator(emulated())
+    try:
+        yield
+    finally:
+        launching.set_emulator(None)
 
 
 @cache

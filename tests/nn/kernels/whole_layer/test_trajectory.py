@@ -6,7 +6,7 @@ import weakref
 import pytest
 import torch
 
-from relational_transformer.nn.kernels.whole_layer import launching, whole_layer
+from relational_transformer.nn.kernels.whole_layer import whole_layer
 from relational_transformer.nn.kernels.whole_layer.parameters import (
     NAMES,
     Learnt,
@@ -17,20 +17,12 @@ from relational_transformer.nn.kernels.whole_layer.parameters import (
 )
 from relational_transformer.nn.kernels.whole_layer.trajectory import Trajectory, kept_bytes
 
-from .emulation import COMPILER, emulated
+from .emulation import COMPILER
 from .test_whole_layer import make_inputs, make_layer
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="the emulator needs g++ on x86-64")
 
 SEEDS, GRAPHS, NODES, STEPS, LAYERS = 2, 2, 5, 3, 2
-
-
-@pytest.fixture(autouse=True)
-def _emulator():
-    torch.manual_seed(0)
-    launching.set_emulator(emulated())
-    yield
-    launching.set_emulator(None)
 
 
 @pytest.fixture

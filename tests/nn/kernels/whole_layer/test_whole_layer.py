@@ -20,14 +20,6 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="the emulator needs g++
 SIZES = {"node_size": 192, "edge_size": 192, "num_heads": 12, "head_size": 16, "node_hidden_size": 32}
 
 
-@pytest.fixture(autouse=True)
-def _emulator():
-    torch.manual_seed(0)
-    launching.set_emulator(emulated())
-    yield
-    launching.set_emulator(None)
-
-
 def make_layer(seed: int) -> RelationalTransformerLayer:
     """A layer whose parameters are bfloat16 numbers, norms and biases away from where they start."""
     torch.manual_seed(seed)

@@ -12,7 +12,7 @@ from relational_transformer.sokoban import Agent, Environment, Levels, Recipe, g
 from relational_transformer.sokoban.chance import draw, first_levels
 from relational_transformer.sokoban.engine import Engine
 from relational_transformer.sokoban.size_classes import SizeClass, node_capacity, size_classes
-from relational_transformer.training.adam import update
+from relational_transformer.training.clipped_adam import clipped_step
 from relational_transformer.training.fleet import Fleet, initialise
 from tests.sokoban.small import CORRIDOR, ROOMS, SETTINGS
 
@@ -121,7 +121,7 @@ def test_two_layers_of_each_class_are_compiled_however_many_there_are(monkeypatc
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=note))
     torch.compiler.reset()
     engine, classes = make_engine(parse_levels(2 * CORRIDOR + ROOMS), "rt", apart=True, compiled=True, num_layers=3)
-    engine.adam.update = update
+    engine.adam.step_of_all = clipped_step
     engine.update()
     assert len(traced) == 2 * len(classes) == 4
     plain, _ = make_engine(parse_levels(2 * CORRIDOR + ROOMS), "rt", apart=False, num_layers=3)

@@ -1,11 +1,14 @@
 """Adam with clipping for a fleet, against torch's own for each seed."""
 
 import copy
+import functools
+from collections.abc import Callable
 
+import pytest
 import torch
 from torch import nn
 
-from relational_transformer.training.adam import ClippedAdam
+from relational_transformer.training.clipped_adam import ClippedAdam, owners, shrinkage
 from relational_transformer.training.fleet import Fleet
 
 CPU = torch.device("cpu")
@@ -41,3 +44,41 @@ def test_a_seed_without_finite_gradient_leaves_the_others_alone():
     ClippedAdam(fleet, learning_rate=0.01, epsilon=1e-5, clip=1.0).step(gradient)
     assert fleet.parameters["weight"][0].isnan().any()
     assert fleet.parameters["weight"][1].isfinite().all()
+
+
+def test_one_graph_without_a_break_makes_the_same_step(monkeypatch):
+    """Traced whole, without a C++ compiler: what is compiled on a GPU is the same function."""
+    traced = []
+
+    def note(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable:
+        traced.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=note))
+    torch.compiler.reset()
+    fleets = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        fleet = Fleet([nn.Linear(3, 2) for _ in range(3)], CPU)
+        adam = ClippedAdam(fleet, learning_rate=0.01, epsilon=1e-5, clip=1.0, compiled=compiled)
+        for _ in range(3):
+            adam.step(torch.randn_like(fleet.values))
+        fleets.append(fleet)
+    plain, compiled = fleets
+    assert len(traced) == 1
+    assert plain.count.item() == compiled.count.item() == 3
+    for name, tensor in plain.state().items():
+        torch.testing.assert_close(compiled.state()[name], tensor)
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_only_gradients_that_are_too_long_are_shrunk_to_the_norm(seeds: int):
+    fleet = Fleet([nn.Linear(3, 2) for _ in range(seeds)], CPU)
+    gradient = torch.ones_like(fleet.values)
+    for block in fleet.split(gradient).values():
+        block[0] *= 10.0
+    owner = owners(fleet) if seeds > 1 else None
+    clipped = fleet.split(gradient * shrinkage(gradient, owner, seeds, 4.0))
+    norms = torch.stack([block.flatten(1).square().sum(1) for block in clipped.values()]).sum(0).sqrt()
+    expected = torch.tensor([4.0] + [8**0.5] * (seeds - 1))
+    torch.testing.assert_close(norms, expected)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from relational_transformer.training.adam import ClippedAdam
+from relational_transformer.training.clipped_adam import ClippedAdam
 from relational_transformer.training.fleet import Fleet
 from relational_transformer.training.memory import is_too_much_to_keep, saved_bytes
 from relational_transformer.training.precision import Precision, for_computing

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from relational_transformer.training.adam import ClippedAdam
+from relational_transformer.training.clipped_adam import ClippedAdam
 from relational_transformer.training.fleet import Fleet
 from relational_transformer.training.memory import free_bytes, saved_bytes
 from relational_transformer.training.precision import Precision, for_computing

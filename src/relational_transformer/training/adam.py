@@ -1,4 +1,4 @@
-"""Adam for a fleet: with the published rule that a feature without any gradient is left alone, or with clipping."""
+"""Adam for a fleet, with the published rule that a feature without any gradient is left alone."""
 
 from collections.abc import Callable, Iterable
 
@@ -46,37 +46,6 @@ class Adam:
             moves = (has_gradient.to(same.dtype) @ same > 0).unsqueeze(-1)  # a row moves if its Linear has a gradient
             for blocks, old in zip(by_name, before[name], strict=True):
                 blocks[name].copy_(torch.where(moves, blocks[name], old))
-
-
-class ClippedAdam:
-    r"""Adam on gradients $g \cdot \min(1, c / \|g\|)$, the norm taken over all parameters of a seed by itself."""
-
-    def __init__(
-        self, fleet: Fleet, learning_rate: float, epsilon: float, clip: float | None, compiled: bool = False
-    ) -> None:
-        self.fleet = fleet
-        self.learning_rate, self.epsilon, self.clip = learning_rate, epsilon, clip
-        self.update: Callable[..., None] = torch.compile(update, dynamic=False) if compiled else update
-
-    @torch.no_grad()
-    def step(self, gradient: Tensor) -> None:
-        """One step along a gradient, a vector like `fleet.values`, which is changed in place if it is too long."""
-        fleet = self.fleet
-        if self.clip is not None:
-            clip_norms([block.flatten(1) for block in fleet.split(gradient).values()], self.clip)
-        fleet.count += 1
-        state = (fleet.values, fleet.first, fleet.second)
-        self.update(*state, gradient, self.learning_rate, self.epsilon, *corrections(fleet.count, gradient.dtype))
-
-
-def clip_norms(blocks: list[Tensor], largest: float) -> None:
-    """Scale what belongs to a seed in blocks [S, numel] so that its norm over all of them is at most `largest`.
-
-    All blocks of a seed are measured, and scaled, in a few launches together: deep models have hundreds.
-    """
-    for of_seed in zip(*(block.unbind() for block in blocks), strict=True):
-        norm = torch.nn.utils.get_total_norm(of_seed)
-        torch._foreach_mul_(of_seed, (largest / norm).clamp(max=1.0))
 
 
 def corrections(count: Tensor, dtype: torch.dtype) -> list[Tensor]:

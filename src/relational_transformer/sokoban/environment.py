@@ -1,11 +1,24 @@
 """A batch of Sokoban games on one device, in tensors that stay where they are, so that a CUDA graph can play."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from .levels import Levels
 from .observation import Observation, Observer
 from .rules import MOVES, Board, Outcome, choose, start, step
+
+
+class Turn(NamedTuple):
+    """A step of every game and what comes after it: boards and observations, the games that ended begun anew; `reward`
+    float32, `done` and `solved` bool [B] of the step itself."""
+
+    board: Board
+    seen: Observation
+    reward: Tensor
+    done: Tensor
+    solved: Tensor
 
 
 class Environment:
@@ -40,13 +53,20 @@ class Environment:
     def step(self, action: Tensor) -> Outcome:
         """Make one action [B] in every game. The games that are done must be restarted before the next step."""
         outcome = step(self.levels, self.moves, self.board, action)
-        self._write(outcome.board)
+        self.write(outcome.board)
         return outcome
 
     def restart(self, done: Tensor, next_level: Tensor) -> None:
         """Begin the levels `next_level` [B] in the games that are `done` (bool [B])."""
-        self._write(choose(done, start(self.levels, next_level), self.board))
+        self.write(choose(done, start(self.levels, next_level), self.board))
 
-    def _write(self, board: Board) -> None:
+    def turn(self, board: Board, action: Tensor, next_level: Tensor) -> Turn:
+        """`step`, `restart` and `observe` as one pure function of the boards, which a compiler makes a few kernels."""
+        outcome = step(self.levels, self.moves, board, action)
+        begun = choose(outcome.done, start(self.levels, next_level), outcome.board)
+        return Turn(begun, self.observer.observe(begun), outcome.board.reward, outcome.done, outcome.solved)
+
+    def write(self, board: Board) -> None:
+        """Go on from these boards."""
         for held, new in zip(self.board, board, strict=True):
             held.copy_(new)

@@ -51,6 +51,11 @@ class Levels:
         """Targets of every level, [M]."""
         return self.targets.sum(-1)
 
+    @cached_property
+    def num_covered(self) -> Tensor:
+        """Targets of every level that have a box on them from the start, [M]."""
+        return (self.targets & self.boxes).sum(-1)
+
     @property
     def num_open(self) -> Tensor:
         """Cells of every level that are no wall, [M]."""

@@ -16,6 +16,8 @@ CORE_SIZE = len(ACTIONS) + 1 + 1 + 4
 FACTOR_SIZE = POSITION_SIZE + 3 + 4
 NEIGHBOURS = (-1, -SIDE, 1, SIDE)  # left, up, right, down
 BOX_BIT, WALL_BIT, CONTENTS = 2, 64, 64
+LEVELS_AT_ONCE = 65_536
+"""Of which the tables are made: what they are made from takes many times their memory."""
 
 
 class Observation(NamedTuple):
@@ -50,40 +52,53 @@ class Observer:
                 f"the levels have up to {levels.open_cells} open cells, too many for {self.capacity} factors"
             )
         device = levels.agent.device
-        self.cells = torch.arange(CELLS, device=device)
-        self.surroundings = surroundings(levels)
+        self.places = torch.arange(self.capacity, device=device)
+        self.surroundings = surroundings(levels).flatten()
+        self.open_cells, self.ranks = open_cells(levels, self.capacity + 1)
+        self.num_seen = levels.num_open - 1
         self.positions = _with_nothing(position_codes().flatten(0, 1)).to(device)
         self.actions = torch.eye(len(ACTIONS), device=device)
         self.contents = _with_nothing(content_codes()).to(device)
 
     def observe(self, board: Board) -> Observation:
         """What the agent sees on every board."""
-        # What is at each cell is a number below 64, [B, 100]; it and the positions are looked up in small tables.
-        content = self.surroundings[board.level].long() + BOX_BIT * board.boxes
-        agent = board.agent.unsqueeze(1)
-        cells, present = self._seen_cells(content, agent)
-        seen = content.gather(1, cells)
+        first_cell, agent = board.level * CELLS, board.agent
+        cells = self._seen_cells(board)
+        present = self.places < self.num_seen[board.level].unsqueeze(1)
+        # What is at a cell is a number below 64, or more for a wall; it and the position are looked up in small tables.
+        content = self.surroundings[first_cell.unsqueeze(1) + cells].long() + BOX_BIT * board.boxes.gather(1, cells)
+        position = agent.unsqueeze(1) * CELLS + cells
         factors = torch.cat(
             [
-                F.embedding((agent * CELLS + cells).masked_fill(~present, CELLS * CELLS), self.positions),
-                F.embedding(seen.masked_fill(~present, CONTENTS), self.contents),
+                F.embedding(position.masked_fill(~present, CELLS * CELLS), self.positions),
+                F.embedding(content.masked_fill(~present, CONTENTS), self.contents),
             ],
             dim=-1,
         )
-        here = self.contents[content.gather(1, agent).squeeze(1)]  # the agent's own cell, [B, 7]
+        here = self.contents[self.surroundings[first_cell + agent].long()]  # the agent's own cell has no box, [B, 7]
         action = F.embedding(board.action, self.actions)
         core = torch.cat([action, board.reward.unsqueeze(1), here[:, :1], here[:, 3:]], dim=1)
         return Observation(core, factors, present)
 
-    def _seen_cells(self, content: Tensor, agent: Tensor) -> tuple[Tensor, Tensor]:
-        """The open cells other than the agent's own, in order, [B, F], and which places are taken by them."""
-        seen = (content < WALL_BIT) & (self.cells != agent)  # [B, 100]
-        place = seen.cumsum(1)
-        present = self.cells[: self.capacity] < place[:, -1:]
-        # What is not seen goes to a place in front, which is cut off.
-        cells = place.new_zeros(len(place), self.capacity + 1)
-        cells.scatter_(1, place.masked_fill(~seen, 0), self.cells.expand_as(place))
-        return cells[:, 1:], present
+    def _seen_cells(self, board: Board) -> Tensor:
+        """The open cells of every level other than the agent's own, in order, and wall cells after them, [B, F]."""
+        cells = self.open_cells[board.level]  # [B, F + 1]
+        own = self.ranks[board.level * CELLS + board.agent].unsqueeze(1)
+        return torch.where(self.places < own, cells[:, :-1], cells[:, 1:]).long()
+
+
+def open_cells(levels: Levels, room: int) -> tuple[Tensor, Tensor]:
+    """The open cells of every level in order, filled up with cell 0, a wall, uint8 [M, room]; and how many of them come
+    before each cell, uint8 [M · 100]."""
+    cells = torch.arange(CELLS, dtype=torch.uint8, device=levels.agent.device)
+    listed, ranks = [], []
+    for walls in levels.walls.split(LEVELS_AT_ONCE):
+        place = (~walls).cumsum(1)  # from 1 on for open cells
+        # Walls go to a place in front, which is cut off.
+        found = cells.new_zeros(len(walls), room + 1)
+        listed.append(found.scatter_(1, place.masked_fill(walls, 0), cells.expand_as(place))[:, 1:])
+        ranks.append((place - (~walls).long()).to(torch.uint8))
+    return torch.cat(listed), torch.cat(ranks).flatten()
 
 
 def surroundings(levels: Levels) -> Tensor:

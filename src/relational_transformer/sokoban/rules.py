@@ -45,10 +45,9 @@ class Outcome(NamedTuple):
 
 def start(levels: Levels, level: Tensor) -> Board:
     """Boards at the beginning of the levels numbered `level` [B]."""
-    boxes = levels.boxes[level]
     zeros = torch.zeros_like(level)
-    covered = (boxes & levels.targets[level]).sum(-1)
-    return Board(level, levels.agent[level], boxes, covered, zeros, zeros, zeros.float())
+    covered = levels.num_covered[level]
+    return Board(level, levels.agent[level], levels.boxes[level], covered, zeros, zeros, zeros.float())
 
 
 def step(levels: Levels, moves: Tensor, board: Board, action: Tensor) -> Outcome:
@@ -69,8 +68,9 @@ def step(levels: Levels, moves: Tensor, board: Board, action: Tensor) -> Outcome
     walls, targets = levels.walls.flatten(), levels.targets.flatten()
     pushes = box_ahead & ~box_beyond & ~walls[first_cell + beyond]
     walks = ~walls[first_cell + ahead] & (pushes | ~box_ahead)
-    boxes = board.boxes.scatter(1, ahead.unsqueeze(1), (box_ahead & ~pushes).unsqueeze(1))
-    boxes.scatter_(1, beyond.unsqueeze(1), (box_beyond | pushes).unsqueeze(1))
+    # A push takes the box from one of two different cells to the other: both change. Nothing else does.
+    cells = torch.arange(CELLS, device=ahead.device)
+    boxes = board.boxes ^ (pushes.unsqueeze(1) & ((cells == ahead.unsqueeze(1)) | (cells == beyond.unsqueeze(1))))
     change = (targets[first_cell + beyond].long() - targets[first_cell + ahead].long()) * pushes
     covered = board.covered + change
     time = board.time + 1

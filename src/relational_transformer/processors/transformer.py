@@ -12,6 +12,31 @@ from relational_transformer.nn.initialization import reset_linear
 from .processor import GraphState, Processor
 from .settings import Settings
 
+FEW_NODES = 32
+"""Nodes up to which attention is compiled as sums: its matrix products would be tiny ones, each with copies around."""
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, node_mask: Tensor | None = None) -> Tensor:
+    r"""Messages $\sum_j \text{softmax}_j(q_i \cdot k_j / \sqrt{D})\, v_j$ of each head.
+
+    Shapes: query, key, value [..., N, H, D], node_mask bool [..., N] -> [..., N, H, D].
+    """
+    query, key, value = (vectors.transpose(-2, -3) for vectors in (query, key, value))  # [..., H, N, D]
+    scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
+    if node_mask is not None:
+        scores = scores.masked_fill(~node_mask[..., None, None, :], torch.finfo(scores.dtype).min)
+    return (scores.softmax(-1).to(value.dtype) @ value).transpose(-2, -3)
+
+
+def attend_by_sums(query: Tensor, key: Tensor, value: Tensor, node_mask: Tensor | None = None) -> Tensor:
+    """`attend` without matrix products. Compiled, it is three passes that read the heads where they lie."""
+    precise = torch.promote_types(query.dtype, torch.float32)
+    scores = (query.unsqueeze(-3) * key.unsqueeze(-4)).sum(-1, dtype=precise) * query.shape[-1] ** -0.5
+    if node_mask is not None:  # scores are [..., i, j, H]
+        scores = scores.masked_fill(~node_mask[..., None, :, None], torch.finfo(precise).min)
+    weighted = scores.softmax(-2).unsqueeze(-1) * value.unsqueeze(-4)  # [..., i, j, H, D]
+    return weighted.sum(-3).to(value.dtype)
+
 
 class TransformerLayer(nn.Module):
     r"""A transformer layer (Vaswani et al., 2017), post-norm, on a set of nodes.
@@ -40,12 +65,9 @@ class TransformerLayer(nn.Module):
         self.feed_forward_norm.reset_parameters()
 
     def forward(self, nodes: Tensor, node_mask: Tensor | None) -> Tensor:
-        heads = self.qkv(nodes).unflatten(-1, (3, self.num_heads, -1)).movedim(-4, -2)  # [..., 3, H, N, D]
-        query, key, value = heads.unbind(-4)
-        scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
-        if node_mask is not None:
-            scores = scores.masked_fill(~node_mask[..., None, None, :], torch.finfo(scores.dtype).min)
-        messages = (scores.softmax(-1).to(value.dtype) @ value).movedim(-3, -2).flatten(-2)
+        query, key, value = self.qkv(nodes).unflatten(-1, (3, self.num_heads, -1)).unbind(-3)  # [..., N, H, D]
+        few = torch.compiler.is_compiling() and nodes.shape[-2] <= FEW_NODES
+        messages = (attend_by_sums if few else attend)(query, key, value, node_mask).flatten(-2)
         nodes = self.norm(nodes + self.output(messages))
         return self.feed_forward_norm(nodes + self.feed_forward_out(F.relu(self.feed_forward_in(nodes))))
 
@@ -72,7 +94,9 @@ class Transformer(Processor):
         self, features: GraphState, hidden: GraphState, adjacency: Tensor | None, node_mask: Tensor | None = None
     ) -> GraphState:
         assert features.globals is not None
-        nodes = self.node_input(features.nodes, hidden.nodes, features.globals.unsqueeze(-2))
+        # Nodes are few: one product of the concatenation takes less time than three without it.
+        whole = features.globals.unsqueeze(-2).expand_as(features.nodes)
+        nodes = self.node_input(torch.cat([features.nodes, hidden.nodes, whole], dim=-1))
         for layer in self.layers:
             nodes = layer(nodes, node_mask)
         return GraphState(nodes)

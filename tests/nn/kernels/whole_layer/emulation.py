@@ -20,14 +20,17 @@ COMPILER = shutil.which("g++") if platform.machine() == "x86_64" else None
 
 ENTRIES = {
     "layer_forward": """
-        extern "C" int run(int graphs, int seeds, int order, const LayerWeights* weights, const bf16* nodes,
-                           const bf16* edges, bf16* new_nodes, bf16* new_edges, bf16* attention, bf16* middle_nodes,
-                           bf16* messages, bf16* context, bf16* edge_normals, bf16* edge_hidden,
-                           bf16* node_qkv, bf16* node_normals, bf16* node_hidden) {
+        extern "C" int run(int graphs, int seeds, int order, const LayerWeights* weights, const SeedStrides* strides,
+                           const bf16* nodes, const bf16* edges, bf16* kept_nodes, bf16* kept_edges, bf16* new_nodes,
+                           bf16* new_edges, bf16* attention, bf16* middle_nodes, bf16* messages, bf16* context,
+                           bf16* edge_normals, bf16* edge_hidden, bf16* node_qkv, bf16* node_normals,
+                           bf16* node_hidden) {
             const LayerWeights copy = *weights;
+            const SeedStrides apart = *strides;
             return emulator::launch(graphs, seeds, kThreads, ForwardShared::bytes, order, [=] {
-                layer_forward(copy, nodes, edges, new_nodes, new_edges, attention, middle_nodes, messages, context,
-                              edge_normals, edge_hidden, node_qkv, node_normals, node_hidden);
+                layer_forward(copy, apart, nodes, edges, kept_nodes, kept_edges, new_nodes, new_edges, attention,
+                              middle_nodes, messages, context, edge_normals, edge_hidden, node_qkv, node_normals,
+                              node_hidden);
             });
         }
     """,

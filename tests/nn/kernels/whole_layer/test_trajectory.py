@@ -22,7 +22,7 @@ from .test_whole_layer import make_inputs, make_layer
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="the emulator needs g++ on x86-64")
 
-SEEDS, GRAPHS, NODES, STEPS, LAYERS = 2, 2, 5, 3, 2
+SEEDS, GRAPHS, NODES, STEPS, LAYERS = 2, 2, 5, 3, 3
 
 
 @pytest.fixture
@@ -74,13 +74,20 @@ def test_it_is_the_layers_one_after_another_at_every_step(parameters):
             assert (one - other).float().norm() <= 0.01 * one.float().norm()
 
 
+def test_what_leaves_it_lies_as_one_step_alone_would(parameters):
+    """Strides that told of the number of steps would be compiled for one by one."""
+    trajectory = make_trajectory(parameters)
+    for tensor in trajectory(1, *make_inputs(SEEDS, GRAPHS, nodes=NODES)):
+        assert tensor.is_contiguous()
+
+
 def test_what_is_kept_is_counted(parameters):
     trajectory = make_trajectory(parameters)
     inputs = make_inputs(SEEDS, GRAPHS, nodes=NODES)
     for step in range(STEPS):
         trajectory(step, *inputs)
     kept = [tensor for layer in trajectory.layers for tensor in (*layer.rows.values(), layer.sums)]
-    kept += [tensor for read in trajectory.layers[0].read for tensor in read]
+    kept += trajectory.layers[0].read
     assert kept_bytes(LAYERS, STEPS, SEEDS, GRAPHS, NODES) == sum(tensor.nbytes for tensor in kept)
 
 

@@ -84,7 +84,8 @@ struct Sizes {
     static constexpr int kShared = kMaxSharedBytes;
 };
 
-// Everything is contiguous, [seeds, graphs, ...] and bf16 unless it says otherwise; the grid is (graphs, seeds).
+// Everything is bf16 unless it says otherwise, and contiguous: gradients of nodes and edges [seeds, graphs, ...], everything else likewise but with
+// kept_graphs graphs from one seed to the next, those of one step or of all steps of a trajectory. The grid is (graphs, seeds).
 struct Arguments {
     const bf16 *edges, *attention;                                 // the layer's input [N, N, D]; a [H, N, N]
     const bf16 *edge_normals, *edge_hidden;                        // [2, N, N, D], [N, N, kHiddenRow]: see forward.cuh
@@ -94,9 +95,11 @@ struct Arguments {
     const float* vectors;                                          // [seeds, kVectors]
     bf16 *nodes_gradient, *edges_gradient;                         // [N, D], [N, N, D]
     bf16 *qkv_gradient, *query_key_gradient;                       // [N, 3D], [N, N, 2D]
-    bf16 *message_gradient, *output_gradient, *node_out_gradient;  // [N, D] each
+    bf16* message_gradient;                                        // [H, kept_graphs, N, D / H] of a seed
+    bf16 *output_gradient, *node_out_gradient;                     // [N, D] each
     bf16 *node_in_gradient, *send_receive_gradient;                // [N, 32] each
-    float* partial;                                                // [seeds, graphs, kPartial]
+    float* partial;                                                // [kPartial]
+    int kept_graphs;
 };
 
 __device__ __forceinline__ float low_half(unsigned pair) { return __uint_as_float(pair << 16); }
@@ -137,14 +140,26 @@ __device__ __forceinline__ int thread_index() {
     return threadIdx.x;
 #endif
 }
-__device__ __forceinline__ void read_place(int& graph, int& seed) {
+struct Place {
+    int graph, seed, kept_graphs;
+    __device__ __forceinline__ explicit Place(int kept_graphs) : kept_graphs(kept_graphs) {
 #ifdef __CUDACC__
-    asm volatile("mov.u32 %0, %%ctaid.x;\n\tmov.u32 %1, %%ctaid.y;" : "=r"(graph), "=r"(seed));
+        asm volatile("mov.u32 %0, %%ctaid.x;\n\tmov.u32 %1, %%ctaid.y;" : "=r"(graph), "=r"(seed));
 #else
-    graph = blockIdx.x, seed = blockIdx.y;
+        graph = blockIdx.x, seed = blockIdx.y;
 #endif
-    graph += seed * gridDim.x;
-}
+    }
+    // Which graph of all seeds' this is, in gradients of nodes and edges and in everything else.
+    __device__ __forceinline__ long long given() const { return graph + seed * (int)gridDim.x; }
+    __device__ __forceinline__ long long kept() const { return graph + seed * kept_graphs; }
+};
+
+// dmessage of a graph: of one head all graphs of the seed together, [H, graphs, N, D / H].
+struct MessageGradient {
+    bf16* graph;  // the first head's of this graph
+    int pitch;    // from one head to the next
+    __device__ __forceinline__ bf16* at(int head, int node) const { return graph + (long long)head * pitch + node * kHeadSize; }
+};
 
 // The pointer, without its history: else every access through it computes its whole address anew.
 template <class Element>
@@ -746,7 +761,7 @@ __device__ __forceinline__ void reverse_edges_backward(unsigned char* shared, bf
 template <int N>
 __device__ __forceinline__ void nodes_backward(unsigned char* shared, const bf16* node_normals, const bf16* node_hidden, const bf16* gradient_in, const bf16* weights,
                                                const float* vectors, bf16* node_out_gradient, bf16* node_in_gradient, bf16* output_gradient,
-                                               bf16* message_gradient, float* partial) {
+                                               const MessageGradient& message_gradient, float* partial) {
     using S = Sizes<N>;
     const int thread = thread_index(), warp = thread / 32, lane = thread % 32;
     const bf16* small = (const bf16*)(shared + S::kSmall);
@@ -793,20 +808,20 @@ __device__ __forceinline__ void nodes_backward(unsigned char* shared, const bf16
     output_transposed.begin(zero);
     output_transposed.multiply(rows, kRow);
     output_transposed.finish([&](int row, int column, float first, float second) {
-        pair_at(message_gradient + row * kChannels + column) = pack_bf16(first, second);
+        pair_at(message_gradient.at(column / kHeadSize, row) + column % kHeadSize) = pack_bf16(first, second);
     });
 }
 
 // ---- Phase 3: a and v into shared memory; dv_j = sum_i a_ij dmessage_i into qkv_gradient. ----
 template <int N>
 __device__ __forceinline__ void values_backward(unsigned char* shared, const bf16* node_qkv, const bf16* attention,
-                                                const bf16* message_gradient, bf16* qkv_gradient) {
+                                                const MessageGradient& message_gradient, bf16* qkv_gradient) {
     using S = Sizes<N>;
     const int thread = thread_index(), warp = thread / 32, lane = thread % 32, r = lane / 4, q = lane % 4;
     bf16 *values = (bf16*)(shared + S::kValues), *scores = (bf16*)(shared + S::kScores), *messages = (bf16*)(shared + S::kStage);
     for (int k = thread; k < N * kColumnTiles; k += kThreads) {
         const int row = k / kColumnTiles, column = k % kColumnTiles * 8;
-        cp_async_16(messages + row * kRow + column, message_gradient + 8 * k);
+        cp_async_16(messages + row * kRow + column, message_gradient.at(column / kHeadSize, row) + column % kHeadSize);
         cp_async_16(values + row * kRow + column, node_qkv + row * 3 * kChannels + 2 * kChannels + column);
     }
     if (S::kRows == S::kEdges)
@@ -852,7 +867,7 @@ __device__ __forceinline__ void values_backward(unsigned char* shared, const bf1
 
 // u_ih = We_v,h^T dmessage_ih of the nodes from `first_node`, into shared memory. Weights are the left operand: 144 tiles of 16 channels (12 of every head), 18 a warp.
 template <int N>
-__device__ __forceinline__ void lift_messages(unsigned char* shared, int first_node, const bf16* message_gradient, const bf16* weights) {
+__device__ __forceinline__ void lift_messages(unsigned char* shared, int first_node, const MessageGradient& message_gradient, const bf16* weights) {
     using S = Sizes<N>;
     constexpr int count = kHeads * kSteps / kWarps, tiles = S::kLiftedNodes / 8;
     const int thread = thread_index(), warp = thread / 32, lane = thread % 32, r = lane / 4, q = lane % 4;
@@ -866,7 +881,7 @@ __device__ __forceinline__ void lift_messages(unsigned char* shared, int first_n
     for (int n = 0; n < tiles; ++n)
 #pragma unroll
         for (int k = 0; k < 2; ++k)
-            messages[n][k] = load_now_8(message_gradient + min(first_node + 8 * n + r, N - 1) * kChannels + (head + k) * kHeadSize + 4 * q);
+            messages[n][k] = load_now_8(message_gradient.at(head + k, min(first_node + 8 * n + r, N - 1)) + 4 * q);
     bf16* lifted = (bf16*)(shared + S::kStage) + r * S::kLiftedPitch + head * kRow + 4 * q;
 #pragma unroll
     for (int k = 0; k < count; ++k) {
@@ -887,7 +902,7 @@ __device__ __forceinline__ void lift_messages(unsigned char* shared, int first_n
 // ---- Phase 4, row i of the edges by one warp: g = e u + v dmessage, ds / sqrt(16) in place of a, edges_gradient += a u. The channels of u are reordered, so that the
 // accumulators of four column tiles are eight neighbouring channels of edges_gradient, 16 bytes; e as the left operand of the first product then comes 16 bytes at a time, too. ----
 template <int N>
-__device__ __forceinline__ void row_backward(unsigned char* shared, int i, const bf16* own_lifted, const bf16* message_gradient, bf16* edges_gradient) {
+__device__ __forceinline__ void row_backward(unsigned char* shared, int i, const bf16* own_lifted, const MessageGradient& message_gradient, bf16* edges_gradient) {
     using S = Sizes<N>;
     const int lane = thread_index() % 32, r = lane / 4, q = lane % 4;
     const bf16 *edges = (const bf16*)shared, *values = (const bf16*)(shared + S::kValues);
@@ -896,7 +911,7 @@ __device__ __forceinline__ void row_backward(unsigned char* shared, int i, const
     uint4 before[S::kNodeTiles][kBlocks][2];  // under way while g is made
 #pragma unroll
     for (int k = 0; k < 4; ++k)  // of heads r and 8 + r
-        message[k / 2][k % 2] = load_now_4(message_gradient + i * kChannels + min(k / 2 * 8 + r, kHeads - 1) * kHeadSize + k % 2 * 8 + 2 * q);
+        message[k / 2][k % 2] = load_now_4(message_gradient.at(min(k / 2 * 8 + r, kHeads - 1), i) + k % 2 * 8 + 2 * q);
     auto edge_of = [&](int m, int below) { return i * N + min(16 * m + r + 8 * below, N - 1); };
     auto row_at = [&](int m, int below) { return edges_gradient + edge_of(m, below) * kChannels + 8 * q; };
 #pragma unroll
@@ -978,7 +993,7 @@ __device__ __forceinline__ void row_backward(unsigned char* shared, int i, const
 }
 
 template <int N>
-__device__ __forceinline__ void scores_backward(unsigned char* shared, const bf16* message_gradient, const bf16* weights, bf16* edges_gradient) {
+__device__ __forceinline__ void scores_backward(unsigned char* shared, const MessageGradient& message_gradient, const bf16* weights, bf16* edges_gradient) {
     using S = Sizes<N>;
     const int warp = thread_index() / 32;
 #pragma unroll 1
@@ -1247,57 +1262,60 @@ __device__ __forceinline__ void run(const Arguments& all) {
     constexpr int D = kChannels;
     constexpr long long node_size = N * D, edge_size = S::kEdges * D, hidden_size = N * 32;
     unsigned char* shared = dynamic_shared_memory();
-    int g, seed;  // the graph and its seed
 
-    read_place(g, seed);
-    if (thread_index() == 0) prefetch_to_cache(all.node_qkv + 3 * g * node_size, N * 3 * D * 2);
-    edge_update_backward<N>(shared, all.edges + g * edge_size, plain_pointer(all.edge_normals + 2 * g * edge_size), plain_pointer(all.edge_hidden + (long long)g * S::kEdges * kHiddenRow),
-                            plain_pointer(all.new_edges_gradient + g * edge_size),
-                            plain_pointer(all.weights + (long long)seed * kPacked), plain_pointer(all.vectors + (long long)seed * kVectors), plain_pointer(all.edges_gradient + g * edge_size),
-                            plain_pointer(all.partial + (long long)g * kPartial));
+    Place place(all.kept_graphs);
+    auto message_gradient = [&] {
+        const long long graph = (long long)place.seed * kHeads * all.kept_graphs + place.graph;
+        return MessageGradient{plain_pointer(all.message_gradient + graph * N * kHeadSize), all.kept_graphs * N * kHeadSize};
+    };
+    if (thread_index() == 0) prefetch_to_cache(all.node_qkv + 3 * place.kept() * node_size, N * 3 * D * 2);
+    edge_update_backward<N>(shared, all.edges + place.kept() * edge_size, plain_pointer(all.edge_normals + 2 * place.kept() * edge_size), plain_pointer(all.edge_hidden + place.kept() * S::kEdges * kHiddenRow),
+                            plain_pointer(all.new_edges_gradient + place.given() * edge_size),
+                            plain_pointer(all.weights + (long long)place.seed * kPacked), plain_pointer(all.vectors + (long long)place.seed * kVectors), plain_pointer(all.edges_gradient + place.given() * edge_size),
+                            plain_pointer(all.partial + place.kept() * kPartial));
     cp_async_wait<0>();
     __syncthreads();
 
-    read_place(g, seed);
-    reverse_edges_backward<N>(shared, all.send_receive_gradient + g * hidden_size, plain_pointer(all.partial + (long long)g * kPartial));
+    place = Place(all.kept_graphs);
+    reverse_edges_backward<N>(shared, all.send_receive_gradient + place.kept() * hidden_size, plain_pointer(all.partial + place.kept() * kPartial));
     __syncthreads();
-    nodes_backward<N>(shared, all.node_normals + (long long)g * N * kNormalRow, all.node_hidden + g * hidden_size, all.new_nodes_gradient + g * node_size,
-                      plain_pointer(all.weights + (long long)seed * kPacked), plain_pointer(all.vectors + (long long)seed * kVectors),
-                      all.node_out_gradient + g * node_size, all.node_in_gradient + g * hidden_size, all.output_gradient + g * node_size,
-                      plain_pointer(all.message_gradient + g * node_size), plain_pointer(all.partial + (long long)g * kPartial));
+    nodes_backward<N>(shared, all.node_normals + place.kept() * N * kNormalRow, all.node_hidden + place.kept() * hidden_size, all.new_nodes_gradient + place.given() * node_size,
+                      plain_pointer(all.weights + (long long)place.seed * kPacked), plain_pointer(all.vectors + (long long)place.seed * kVectors),
+                      all.node_out_gradient + place.kept() * node_size, all.node_in_gradient + place.kept() * hidden_size, all.output_gradient + place.kept() * node_size,
+                      message_gradient(), plain_pointer(all.partial + place.kept() * kPartial));
 
-    read_place(g, seed);
-    const bf16* weights = plain_pointer(all.weights + (long long)seed * kPacked);
+    place = Place(all.kept_graphs);
+    const bf16* weights = plain_pointer(all.weights + (long long)place.seed * kPacked);
     __syncthreads();
-    values_backward<N>(shared, all.node_qkv + 3 * g * node_size, all.attention + (long long)g * kHeads * S::kEdges, plain_pointer(all.message_gradient + g * node_size),
-                       plain_pointer(all.qkv_gradient + 3 * g * node_size));
-    scores_backward<N>(shared, plain_pointer(all.message_gradient + g * node_size), weights, plain_pointer(all.edges_gradient + g * edge_size));
+    values_backward<N>(shared, all.node_qkv + 3 * place.kept() * node_size, all.attention + place.kept() * kHeads * S::kEdges, message_gradient(),
+                       plain_pointer(all.qkv_gradient + 3 * place.kept() * node_size));
+    scores_backward<N>(shared, message_gradient(), weights, plain_pointer(all.edges_gradient + place.given() * edge_size));
 
-    read_place(g, seed);
+    place = Place(all.kept_graphs);
     __syncthreads();
     for (int k = thread_index(); k < N * 2 * kColumnTiles; k += kThreads) {  // queries and keys of the nodes
         const int row = k / (2 * kColumnTiles), column = k % (2 * kColumnTiles) * 8;
-        cp_async_16((bf16*)(shared + S::kStage) + row * S::kQueryKeyPitch + column, all.node_qkv + 3 * g * node_size + row * 3 * D + column);
+        cp_async_16((bf16*)(shared + S::kStage) + row * S::kQueryKeyPitch + column, all.node_qkv + 3 * place.kept() * node_size + row * 3 * D + column);
     }
     cp_async_commit();
     cp_async_wait<0>();
     __syncthreads();
 
-    read_place(g, seed);
-    weights = plain_pointer(all.weights + (long long)seed * kPacked);
-    bf16 *qkv_gradient = plain_pointer(all.qkv_gradient + 3 * g * node_size), *query_key_gradient = plain_pointer(all.query_key_gradient + 2 * g * edge_size);
+    place = Place(all.kept_graphs);
+    weights = plain_pointer(all.weights + (long long)place.seed * kPacked);
+    bf16 *qkv_gradient = plain_pointer(all.qkv_gradient + 3 * place.kept() * node_size), *query_key_gradient = plain_pointer(all.query_key_gradient + 2 * place.kept() * edge_size);
     all_queries_keys_backward<N>(shared, weights, query_key_gradient, qkv_gradient);
     __syncthreads();
     const int thread = thread_index(), warp = thread / 32, lane = thread % 32;
 #pragma unroll 1
     for (int which = 0; which < S::kSlots; ++which) ToEdges<N>::fetch(shared, which, query_key_gradient);
     node_product<N, kOwnTiles, 3 * kSteps, true>(qkv_gradient, 3 * D, weights + kNodeQkvTransposed, kColumnTiles, warp, lane,
-                                                 residual_of(all.output_gradient + g * node_size), [&](int row, int column, float first, float second) {
-        pair_at(all.nodes_gradient + g * node_size + row * D + column) = pack_bf16(first, second);
+                                                 residual_of(all.output_gradient + place.kept() * node_size), [&](int row, int column, float first, float second) {
+        pair_at(all.nodes_gradient + place.given() * node_size + row * D + column) = pack_bf16(first, second);
     });
     ToEdges<N> to_edges;
     to_edges.load_weights(weights + kToEdges);
-    finish_edge_sums(weights, all.vectors + (long long)seed * kVectors, plain_pointer(all.partial + (long long)g * kPartial));
+    finish_edge_sums(weights, all.vectors + (long long)place.seed * kVectors, plain_pointer(all.partial + place.kept() * kPartial));
     if (thread < 3 * D / 4) {  // four columns a thread
         float4 sum = make_float4(0, 0, 0, 0);
 #pragma unroll
@@ -1305,9 +1323,9 @@ __device__ __forceinline__ void run(const Arguments& all) {
             const uint2 pairs = *(const uint2*)(qkv_gradient + row * 3 * D + 4 * thread);
             sum.x += low_half(pairs.x), sum.y += high_half(pairs.x), sum.z += low_half(pairs.y), sum.w += high_half(pairs.y);
         }
-        *(float4*)(all.partial + (long long)g * kPartial + kSumQkvBias + 4 * thread) = sum;
+        *(float4*)(all.partial + place.kept() * kPartial + kSumQkvBias + 4 * thread) = sum;
     }
-    to_edges.multiply(shared, query_key_gradient, plain_pointer(all.edges_gradient + g * edge_size));
+    to_edges.multiply(shared, query_key_gradient, plain_pointer(all.edges_gradient + place.given() * edge_size));
 }
 
 }  // namespace backward

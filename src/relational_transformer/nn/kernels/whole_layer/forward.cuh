@@ -58,6 +58,12 @@ struct LayerWeights {
     const bf16* matrices;  // [S, PackedMatrices::size]
     const float* vectors;  // [S, PackedVectors::size]
 };
+// How many graphs lie between the first ones of two neighbouring seeds: those of one step, or of all steps of a trajectory.
+struct SeedStrides {
+    int read;  // nodes and edges
+    int made;  // new nodes and edges
+    int kept;  // everything else
+};
 
 // ---- Shared memory ----
 // Queries, keys and values are kept by channel, the nodes side by side: [D, kNodeStride] (24: no bank conflicts for 8
@@ -390,10 +396,16 @@ __device__ __forceinline__ void normalize_scores(bf16* attention) {
 }
 
 // Where the context of a head and a node lies: of one head all graphs of the seed together, [H, graphs, N, D].
-__device__ __forceinline__ int context_offset(int head, int node) { return (head * (int)gridDim.x * kNodes + node) * kChannels; }
+struct Context {
+    bf16* graph;  // the first head's of this graph
+    int graphs;   // of the seed
+    __device__ __forceinline__ bf16* at(int head, int node) const {
+        return graph + (long long)(head * graphs) * (kNodes * kChannels) + node * kChannels;
+    }
+};
 
 // The context of node i: the weights [heads, j] times the edges [j, D] (transposed by ldmatrix).
-__device__ __forceinline__ void average_edges(bf16* context) {
+__device__ __forceinline__ void average_edges(const Context& context) {
     const bf16* edges = shared_at<bf16>(ForwardShared::edges);
     const int lane = lane_index(), r = fragment_row(), q = quad_position();
 #pragma unroll 1
@@ -409,7 +421,7 @@ __device__ __forceinline__ void average_edges(bf16* context) {
             edge[m] = min(i * kNodes + 16 * m + lane % 16, kEdges - 1);  // beyond the graph: any row, its weight is zero
         }
         const SwizzledChunks rows[2] = {{edges, edge[0], lane / 16}, {edges, edge[kNodeTiles - 1], lane / 16}};
-        bf16* outputs[2] = {context + context_offset(r, i), context + context_offset(min(r + 8, kHeads - 1), i)};
+        bf16* outputs[2] = {context.at(r, i), context.at(min(r + 8, kHeads - 1), i)};
         const int column = 2 * (q & 2) + (q & 1) * 8;
 #pragma unroll 4
         for (int pair = 0; pair < kColumnTiles / 2; ++pair) {  // of tiles
@@ -444,13 +456,13 @@ __device__ __forceinline__ unsigned node_word(const bf16* row, int node) {
 
 // The messages of one head to `tiles` times 8 nodes from first_node on, as far as there are any.
 template <int tiles>
-__device__ __forceinline__ void gather_head(const LeftFragments& weight, int head, int first_node, const bf16* context, bf16* messages) {
+__device__ __forceinline__ void gather_head(const LeftFragments& weight, int head, int first_node, const Context& context, bf16* messages) {
     const int r = fragment_row(), q = quad_position();
     const bf16* value = shared_at<bf16>(ForwardShared::value) + (head * kHeadSize + r) * kNodeStride;
     uint4 rows[tiles][kColumnBlocks];
 #pragma unroll
     for (int t = 0; t < tiles; ++t) {
-        const bf16* row = context + context_offset(head, min(first_node + 8 * t + r, kNodes - 1)) + 8 * q;
+        const bf16* row = context.at(head, min(first_node + 8 * t + r, kNodes - 1)) + 8 * q;
 #pragma unroll
         for (int b = 0; b < kColumnBlocks; ++b) rows[t][b] = *(const uint4*)(row + 32 * b);
     }
@@ -490,7 +502,7 @@ constexpr int kWarpTiles = kColumnTiles / kWarps;  // a warp's share of the node
 
 // Begins with a barrier (the context must be there). A warp takes a head, and some nodes of another. Meanwhile the weights
 // of the next product come.
-__device__ __forceinline__ void gather_messages(const bf16* matrices, const bf16* context, bf16* messages,
+__device__ __forceinline__ void gather_messages(const bf16* matrices, const Context& context, bf16* messages,
                                                 TileFragments (&output_weight)[kWarpTiles]) {
     constexpr int tiles = (kNodes + 7) / 8, middle = (tiles + 1) / 2;
     const int warp = warp_index(), other = kWarps + warp / 2;
@@ -907,44 +919,52 @@ __device__ __forceinline__ void update_edges(const bf16* matrices, const HiddenW
     }
 }
 
-// grid (graphs, seeds), kThreads threads, ForwardShared::bytes of dynamic shared memory. Tensors are contiguous,
-// [seeds, graphs, ...] and 16-byte aligned.
+// grid (graphs, seeds), kThreads threads, ForwardShared::bytes of dynamic shared memory. Tensors are 16-byte
+// aligned and, but for the stride of the seeds, contiguous [seeds, graphs, ...].
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
 layer_forward(LayerWeights weights,
+              SeedStrides strides,
               const bf16* nodes,        // [N, D]
               const bf16* edges,        // [N, N, D]
+              bf16* kept_nodes,         // [N, D] and
+              bf16* kept_edges,         // [N, N, D]: where to keep what was read, or null where others have
               bf16* new_nodes,          // [N, D]
               bf16* new_edges,          // [N, N, D]
               bf16* attention,          // [H, N, N]; this and the rest: what the backward reads
               bf16* middle_nodes,       // [N, D] after the first norm
               bf16* messages,           // [N, D]
-              bf16* context,            // [seeds, H, graphs, N, D]
+              bf16* context,            // [H, graphs, N, D] of a seed
               bf16* edge_normals,       // [2, N, N, D]: edges normalized, by the first norm and by the second
               bf16* edge_hidden,        // [N, N, kHiddenRow]
               bf16* node_qkv,           // [N, 3 D]: queries, keys and values of the nodes
               bf16* node_normals,       // [N, kNormalRow]
               bf16* node_hidden         // [N, FH]
 ) {
-    const long long graph = (long long)blockIdx.y * gridDim.x + blockIdx.x;
+    const auto place = [](int stride) { return (long long)blockIdx.y * stride + blockIdx.x; };
+    const long long read = place(strides.read), made = place(strides.made), kept = place(strides.kept);
     weights.matrices += (long long)blockIdx.y * PackedMatrices::size;
     weights.vectors += (long long)blockIdx.y * PackedVectors::size;
-    nodes += graph * kNodes * kChannels;
-    edges += graph * kEdges * kChannels;
-    new_nodes += graph * kNodes * kChannels;
-    new_edges += graph * kEdges * kChannels;
-    attention += graph * kHeads * kEdges;
-    middle_nodes += graph * kNodes * kChannels;
-    messages += graph * kNodes * kChannels;
-    context += ((long long)blockIdx.y * kHeads * gridDim.x + blockIdx.x) * kNodes * kChannels;
-    edge_normals += graph * 2 * kEdges * kChannels;
-    edge_hidden += graph * kEdges * kHiddenRow;
-    node_qkv += graph * kNodes * 3 * kChannels;
-    node_normals += graph * kNodes * kNormalRow;
-    node_hidden += graph * kNodes * kNodeHidden;
+    nodes += read * kNodes * kChannels;
+    edges += read * kEdges * kChannels;
+    new_nodes += made * kNodes * kChannels;
+    new_edges += made * kEdges * kChannels;
+    attention += kept * kHeads * kEdges;
+    middle_nodes += kept * kNodes * kChannels;
+    messages += kept * kNodes * kChannels;
+    edge_normals += kept * 2 * kEdges * kChannels;
+    edge_hidden += kept * kEdges * kHiddenRow;
+    node_qkv += kept * kNodes * 3 * kChannels;
+    node_normals += kept * kNodes * kNormalRow;
+    node_hidden += kept * kNodes * kNodeHidden;
+    const Context contexts = {context + ((long long)blockIdx.y * kHeads * strides.kept + blockIdx.x) * kNodes * kChannels, strides.kept};
 
     prefetch_weights(weights.matrices);
     project_queries_keys(weights, nodes, edges, node_qkv);
     score_pairs(weights.matrices);
+    if (kept_nodes) {
+        store_rows<kNodes>(kept_nodes + kept * kNodes * kChannels, shared_at<bf16>(ForwardShared::nodes));
+        store_rows<kEdges>(kept_edges + kept * kEdges * kChannels, shared_at<bf16>(ForwardShared::edges));
+    }
     {
         const int tile = 2 * kColumnTiles + warp_index() * kProjected;
         ProjectionWeights value_weight;
@@ -958,9 +978,9 @@ layer_forward(LayerWeights weights,
     __syncthreads();
     copy_async(ForwardShared::message_out, weights.matrices + PackedMatrices::edge_message_out, 2 * 12 * 32 * 16);
     cp_async_commit();
-    average_edges(context);
+    average_edges(contexts);
     TileFragments output_weight[kWarpTiles];
-    gather_messages(weights.matrices, context, messages, output_weight);
+    gather_messages(weights.matrices, contexts, messages, output_weight);
     HiddenWeights hidden_weights;
     update_nodes(weights.matrices, nodes, output_weight, middle_nodes, new_nodes, node_normals, node_hidden, hidden_weights);
     update_edges(weights.matrices, hidden_weights, new_edges, edge_normals, edge_hidden);

@@ -21,11 +21,13 @@ from .parameters import (
     NUM_SUMS,
     LayerWeights,
     Learnt,
+    SeedStrides,
     gradients_by_name,
     orders_on,
     pack_backward,
     pack_forward,
 )
+from .weight_gradients import weight_gradients
 
 
 def whole_layer(nodes: Tensor, edges: Tensor, parameters: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
@@ -65,7 +67,9 @@ def layer_operator(nodes: Tensor, edges: Tensor, *parameters: Tensor) -> tuple[T
     matrices, vectors = pack_forward(named, orders_on(edges.device))
     weights = LayerWeights(matrices.data_ptr(), vectors.data_ptr())
     addresses = [ctypes.c_void_p(tensor.data_ptr()) for tensor in (nodes, edges, *outputs)]
-    launch("layer_forward", count, (graphs, seeds), [weights, *addresses], edges.device)
+    addresses[2:2] = [ctypes.c_void_p(), ctypes.c_void_p()]  # nodes and edges are kept where they are
+    strides = SeedStrides(graphs, graphs, graphs)
+    launch("layer_forward", count, (graphs, seeds), [weights, strides, *addresses], edges.device)
     return outputs
 
 
@@ -97,7 +101,7 @@ class Arguments(ctypes.Structure):
             *("message_gradient", "output_gradient", "node_out_gradient"),
             *("node_in_gradient", "send_receive_gradient", "sums"),
         )
-    ]
+    ] + [("kept_graphs", ctypes.c_int)]
 
 
 @torch.library.custom_op(
@@ -128,52 +132,33 @@ def layer_backward_operator(
     edges = inputs[0]
     named = dict(zip(NAMES, parameters, strict=True))
     inputs += pack_backward(named, orders_on(edges.device))
-    seeds, graphs, count, size = nodes.shape
+    seeds, graphs, count, _ = nodes.shape
 
-    def rows(width: int) -> Tensor:
+    def rows_of(width: int) -> Tensor:
         return nodes.new_empty(seeds, graphs, count, width)
 
     nodes_gradient, edges_gradient = nodes.new_empty(nodes.shape), torch.empty_like(edges)
-    query_key = edges.new_empty(seeds, graphs, count * count, 2 * CHANNELS)
-    qkv, message, output, node_out = rows(3 * CHANNELS), rows(CHANNELS), rows(CHANNELS), rows(CHANNELS)
-    node_in, ends = rows(NODE_HIDDEN), rows(NODE_HIDDEN)
+    rows = {
+        "qkv_gradient": rows_of(3 * CHANNELS),
+        "query_key_gradient": edges.new_empty(seeds, graphs, count, count, 2 * CHANNELS),
+        "message_gradient": nodes.new_empty(seeds, HEADS, graphs, count, HEAD_SIZE),
+        "output_gradient": rows_of(CHANNELS),
+        "node_out_gradient": rows_of(CHANNELS),
+        "node_in_gradient": rows_of(NODE_HIDDEN),
+        "send_receive_gradient": rows_of(NODE_HIDDEN),
+    }
     sums = nodes.new_empty(seeds, graphs, NUM_SUMS, dtype=torch.float32)
-    made = [nodes_gradient, edges_gradient, qkv, query_key, message, output, node_out, node_in, ends]
-    arguments = Arguments(*(tensor.data_ptr() for tensor in (*inputs, *made, sums)))
+    tensors = (*inputs, nodes_gradient, edges_gradient, *rows.values(), sums)
+    arguments = Arguments(*(tensor.data_ptr() for tensor in tensors), graphs)
     launch("layer_backward", count, (graphs, seeds), [arguments], edges.device)
-
-    edge_qkv = edges.new_empty(seeds, 3 * CHANNELS, size)
-    product(query_key, edges.flatten(2, 3), out=edge_qkv[:, : 2 * CHANNELS])
-    edge_qkv[:, 2 * CHANNELS :] = value_gradient(message, context)
-    return (
-        nodes_gradient,
-        edges_gradient,
-        product(qkv, nodes),
-        edge_qkv,
-        product(output, messages),
-        product(node_in, middle_nodes),
-        product(node_out, node_hidden),
-        product(ends, new_nodes),
-        sums.sum(1).to(nodes.dtype),
-    )
-
-
-def product(gradient: Tensor, read: Tensor, out: Tensor | None = None) -> Tensor:
-    """Σ gradient^T · read over all rows of a seed: [S, ..., out], [S, ..., in] -> [S, out, in]."""
-    left, right = gradient.flatten(1, -2), read.flatten(1, -2)
-    if out is None:
-        return torch.bmm(left.transpose(1, 2), right)
-    return torch.bmm(left.transpose(1, 2), right, out=out)
-
-
-def value_gradient(message_gradient: Tensor, context: Tensor) -> Tensor:
-    """That of the edges' value weights: of every head, Σ gradient^T · context over nodes and graphs.
-
-    Gradients of messages [..., G, N, D], mean edges [..., H, G, N, D] -> [..., D, D].
-    """
-    by_head = message_gradient.unflatten(-1, (HEADS, HEAD_SIZE)).flatten(-4, -3)  # [..., G N, H, D / H]
-    left, right = by_head.movedim(-3, -1), context.flatten(-3, -2)  # [..., H, D / H, G N], [..., H, G N, D]
-    return torch.bmm(left.flatten(0, -3), right.flatten(0, -3)).view(*context.shape[:-4], CHANNELS, CHANNELS)
+    rows |= {
+        "messages": messages,
+        "middle_nodes": middle_nodes,
+        "node_hidden": node_hidden,
+        "new_nodes": new_nodes,
+        "context": context,
+    }
+    return nodes_gradient, edges_gradient, *weight_gradients(rows, nodes, edges, sums.sum(1).to(nodes.dtype))
 
 
 @layer_backward_operator.register_fake

@@ -116,6 +116,12 @@ class LayerWeights(ctypes.Structure):
     _fields_ = [("matrices", ctypes.c_void_p), ("vectors", ctypes.c_void_p)]
 
 
+class SeedStrides(ctypes.Structure):
+    """`SeedStrides` of forward.cuh: graphs from one seed to the next in what is read, made and kept."""
+
+    _fields_ = [("read", ctypes.c_int), ("made", ctypes.c_int), ("kept", ctypes.c_int)]
+
+
 class Packed(NamedTuple):
     """What the kernels read of a layer's weights, [S, packed]: matrices bfloat16, vectors float32."""
 

@@ -170,3 +170,14 @@ template <int rows> __device__ __forceinline__ void copy_rows_async(bf16* shared
     for (int k = 0; k < rows / 8; ++k, shared += 8 * kChannels, global += 8 * kChannels) cp_async_16(shared, global);
     if (first < rows % 8) cp_async_16(shared, global);
 }
+
+// The rows of a swizzled array back into device memory, shared out in the same way.
+template <int rows> __device__ __forceinline__ void store_rows(bf16* global, const bf16* shared) {
+    constexpr int chunks = kChannels / 8;
+    if (threadIdx.x >= 8 * chunks) return;
+    const int first = threadIdx.x / chunks, column = threadIdx.x % chunks * 8;
+    shared += row_offset(first, column), global += first * kChannels + column;
+#pragma unroll 4
+    for (int k = 0; k < rows / 8; ++k, shared += 8 * kChannels, global += 8 * kChannels) *(uint4*)global = *(const uint4*)shared;
+    if (first < rows % 8) *(uint4*)global = *(const uint4*)shared;
+}

@@ -8,8 +8,20 @@ import torch
 from torch import Tensor
 
 from .launching import launch
-from .operator import Arguments, product, value_gradient
-from .parameters import CHANNELS, HEADS, HIDDEN_ROW, NODE_HIDDEN, NORMAL_ROW, NUM_SUMS, Learnt, Packed
+from .operator import Arguments
+from .parameters import (
+    CHANNELS,
+    HEAD_SIZE,
+    HEADS,
+    HIDDEN_ROW,
+    NODE_HIDDEN,
+    NORMAL_ROW,
+    NUM_SUMS,
+    Learnt,
+    Packed,
+    SeedStrides,
+)
+from .weight_gradients import weight_gradients
 
 FORWARD = (
     *("new_nodes", "new_edges", "attention", "middle_nodes", "messages", "context"),
@@ -26,6 +38,9 @@ BACKWARD = (
 )
 """Rows that its backward kernel leaves for products, in the order of its arguments."""
 
+BY_HEAD = ("context", "message_gradient")
+"""Rows of which a head's lie together, [S, H, T, G, ...]; all others are [S, T, G, ...]."""
+
 
 def kept_shapes(nodes: int) -> dict[str, tuple[int, ...]]:
     """What a layer keeps of one graph at one step, by name."""
@@ -38,9 +53,10 @@ def kept_shapes(nodes: int) -> dict[str, tuple[int, ...]]:
         "edge_normals": (2, nodes, nodes, CHANNELS),
         "edge_hidden": (nodes, nodes, HIDDEN_ROW),
         "node_normals": (nodes, NORMAL_ROW),
-        "context": (HEADS, nodes, CHANNELS),  # of all graphs of a seed together: [H, G, N, D]
+        "context": (HEADS, nodes, CHANNELS),
+        "message_gradient": (HEADS, nodes, HEAD_SIZE),
         **dict.fromkeys(("node_qkv", "qkv_gradient"), (nodes, 3 * CHANNELS)),
-        "query_key_gradient": (nodes * nodes, 2 * CHANNELS),
+        "query_key_gradient": (nodes, nodes, 2 * CHANNELS),
     }
 
 
@@ -55,9 +71,9 @@ class Trajectory:
     """The same layers at every step of a trajectory, differentiable: `trajectory(step, nodes, edges)` for each in turn.
 
     A layer is one kernel forward and one backward (`operator.py`), and that is all that a step launches here. What the
-    kernels read of the weights is laid out when the trajectory begins. The backward kernels leave, for every step, the
-    rows that the gradients of the weights are products of; the products of all steps are made together, when the
-    backward pass has come back to the beginning.
+    kernels read of the weights is laid out when the trajectory begins. The kernels leave, for every step, the rows that
+    the gradients of the weights are products of; the products of all steps are made together, when the backward pass
+    has come back to the beginning. All steps of a seed lie side by side, so that a product is one sum over all of them.
 
     Args:
         learnt: for each layer its parameters as `as_learnt` gives them, bfloat16 [S, ...]: they get the gradients.
@@ -72,10 +88,16 @@ class Trajectory:
     def __init__(
         self, learnt: Sequence[Learnt], packed: Sequence[Packed], num_steps: int, graphs: int, nodes: int
     ) -> None:
-        self.num_steps, self.graphs, self.nodes = num_steps, graphs, nodes
-        self.seeds = len(learnt[0].sums)
-        self.layers = [_Layer(self, weights) for weights in packed]
-        self._begun = _Begin.apply(self.layers, *(tensor for layer in learnt for tensor in layer))
+        like = packed[0].backward_matrices
+        steps = (len(like), num_steps, graphs)
+        sums = like.new_empty(len(packed), *steps, NUM_SUMS, dtype=torch.float32)
+        read = like.new_empty(*steps, nodes, CHANNELS), like.new_empty(*steps, nodes, nodes, CHANNELS)
+        self.layers: list[_Layer] = []
+        for number, weights in enumerate(packed):
+            layer = _Layer(weights, read, sums[number], number == 0, number == len(packed) - 1)
+            self.layers.append(layer)
+            read = layer.rows["new_nodes"], layer.rows["new_edges"]
+        self._begun = _Begin.apply(self.layers, sums, *(tensor for layer in learnt for tensor in layer))
 
     def __call__(self, step: int, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
         """New nodes [S, G, N, D] and edges [S, G, N, N, D] after all layers."""
@@ -93,60 +115,62 @@ class Trajectory:
 
 
 class _Layer:
-    """One layer: its weights as the kernels read them, and what its steps leave for each other, [T, S, G, ...]."""
+    """One layer: its weights as the kernels read them, and what its steps leave for each other and for the products.
 
-    def __init__(self, trajectory: Trajectory, packed: Packed) -> None:
-        self.grid = (trajectory.graphs, trajectory.seeds)
-        self.count = count = trajectory.nodes
-        self.packed = packed
-        like = packed.backward_matrices
-        self.device = like.device
-        self.read: list[tuple[Tensor, Tensor] | None] = [None] * trajectory.num_steps
-        steps = (trajectory.num_steps, trajectory.seeds, trajectory.graphs)
-        self.rows = {name: like.new_empty(*steps, *shape) for name, shape in kept_shapes(count).items()}
-        self.sums = like.new_empty(*steps, NUM_SUMS, dtype=torch.float32)
+    Args:
+        packed: the weights.
+        read: where the nodes and edges of all steps are that it reads, [S, T, G, ...]; the first layer puts them there.
+        sums: for the gradients that its backward kernel adds up over a graph, [S, T, G, sums].
+        is_first: whether nodes and edges come from outside, [S, G, ...].
+        is_last: whether the new ones go outside, every step's on its own.
+    """
+
+    def __init__(
+        self, packed: Packed, read: tuple[Tensor, Tensor], sums: Tensor, is_first: bool, is_last: bool
+    ) -> None:
+        self.packed, self.read, self.sums, self.is_first = packed, read, sums, is_first
+        seeds, num_steps, graphs, self.count = read[0].shape[:4]
+        self.grid = (graphs, seeds)
+        one, all_steps = graphs, num_steps * graphs
+        self.strides = SeedStrides(one if is_first else all_steps, one if is_last else all_steps, all_steps)
+        self.rows: dict[str, Tensor] = {}
+        for name, shape in kept_shapes(self.count).items():
+            if name in BY_HEAD:
+                self.rows[name] = read[0].new_empty(seeds, HEADS, num_steps, graphs, *shape[1:])
+            elif is_last and name in ("new_nodes", "new_edges"):
+                self.rows[name] = read[0].new_empty(num_steps, seeds, graphs, *shape).transpose(0, 1)
+            else:
+                self.rows[name] = read[0].new_empty(seeds, num_steps, graphs, *shape)
 
     def forward(self, step: int, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
-        nodes, edges = nodes.detach().contiguous(), edges.detach().contiguous()
-        self.read[step] = nodes, edges
-        made = [self.rows[name][step] for name in FORWARD]
-        addresses = [ctypes.c_void_p(tensor.data_ptr()) for tensor in (nodes, edges, *made)]
-        launch("layer_forward", self.count, self.grid, [self.packed.forward_weights, *addresses], self.device)
+        kept = [0, 0]
+        if self.is_first:
+            nodes, edges = nodes.detach().contiguous(), edges.detach().contiguous()
+            kept = [tensor[:, step].data_ptr() for tensor in self.read]
+        made = [self._of_step(name, step) for name in FORWARD]
+        addresses = [nodes.data_ptr(), edges.data_ptr(), *kept, *(tensor.data_ptr() for tensor in made)]
+        arguments = [self.packed.forward_weights, self.strides, *map(ctypes.c_void_p, addresses)]
+        launch("layer_forward", self.count, self.grid, arguments, nodes.device)
         return made[0], made[1]
 
     def backward(self, step: int, nodes_gradient: Tensor, edges_gradient: Tensor) -> tuple[Tensor, Tensor]:
-        read = self.read[step]
-        assert read is not None
-        kept = [self.rows[name][step] for name in READ]
+        kept = [self.read[1][:, step], *(self._of_step(name, step) for name in READ)]
         given = (nodes_gradient.contiguous(), edges_gradient.contiguous())
         made = torch.empty_like(given[0]), torch.empty_like(given[1])
-        rows = [self.rows[name][step] for name in BACKWARD]
-        tensors = (read[1], *kept, *given, *self.packed[2:], *made, *rows, self.sums[step])
-        arguments = Arguments(*(tensor.data_ptr() for tensor in tensors))
-        launch("layer_backward", self.count, self.grid, [arguments], self.device)
+        rows = [self._of_step(name, step) for name in BACKWARD]
+        tensors = (*kept, *given, *self.packed[2:], *made, *rows, self.sums[:, step])
+        arguments = Arguments(*(tensor.data_ptr() for tensor in tensors), self.strides.kept)
+        launch("layer_backward", self.count, self.grid, [arguments], given[0].device)
         return made
 
-    def parameter_gradients(self) -> Learnt:
-        """Gradients over all steps and graphs."""
-        nodes, edges = (torch.stack(tensors) for tensors in zip(*(read for read in self.read if read), strict=True))
-        rows = self.rows
-        context = rows["context"].view(*nodes.shape[:2], HEADS, *nodes.shape[2:])  # [T, S, H, G, N, D]
-        values = value_gradient(rows["message_gradient"], context).sum(0)
-        query_key = _products(rows["query_key_gradient"], edges.flatten(3, 4))
-        return Learnt(
-            node_qkv=_products(rows["qkv_gradient"], nodes),
-            edge_qkv=torch.cat([query_key, values], dim=1),
-            output=_products(rows["output_gradient"], rows["messages"]),
-            node_in=_products(rows["node_in_gradient"], rows["middle_nodes"]),
-            node_out=_products(rows["node_out_gradient"], rows["node_hidden"]),
-            ends=_products(rows["send_receive_gradient"], rows["new_nodes"]),
-            sums=self.sums.sum((0, 2)).to(nodes.dtype),
-        )
+    def _of_step(self, name: str, step: int) -> Tensor:
+        return self.rows[name].select(2 if name in BY_HEAD else 1, step)
 
 
-def _products(gradient: Tensor, read: Tensor) -> Tensor:
-    """Σ gradient^T · read over the rows of all steps and graphs: [T, S, G, R, out or in] -> [S, out, in]."""
-    return product(gradient.flatten(0, 1), read.flatten(0, 1)).unflatten(0, gradient.shape[:2]).sum(0)
+def parameter_gradients(layers: Sequence[_Layer], sums: Tensor) -> list[Learnt]:
+    """Of every layer, over all steps and graphs; sums [L, S, T, G, sums]."""
+    total = sums.flatten(2, 3).sum(2).to(layers[0].read[0].dtype)
+    return [weight_gradients(layer.rows, *layer.read, added) for layer, added in zip(layers, total, strict=True)]
 
 
 class _Begin(torch.autograd.Function):
@@ -154,14 +178,15 @@ class _Begin(torch.autograd.Function):
     which autograd makes after those of all steps, finds the gradients of the parameters in what they have left."""
 
     @staticmethod
-    def forward(ctx: Any, layers: list[_Layer], *parameters: Tensor) -> Tensor:
-        ctx.layers = layers
+    def forward(ctx: Any, layers: list[_Layer], sums: Tensor, *parameters: Tensor) -> Tensor:
+        ctx.layers, ctx.sums = layers, sums
         return parameters[0].new_zeros(())
 
     @staticmethod
     def backward(ctx: Any, _: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        layers, ctx.layers = ctx.layers, None
-        return None, *(gradient for layer in layers for gradient in layer.parameter_gradients())
+        gradients = parameter_gradients(ctx.layers, ctx.sums)
+        ctx.layers = ctx.sums = None
+        return None, None, *(gradient for layer in gradients for gradient in layer)
 
 
 class _Step(torch.autograd.Function):

@@ -72,3 +72,18 @@ def test_masked_pgn_computes_the_same_and_masks_decoders(step: tuple) -> None:
     torch.testing.assert_close(masked(*step).nodes, pgn(*step).nodes)
     assert masked.masks_decoders
     assert not pgn.masks_decoders
+
+
+@pytest.mark.parametrize("kind", [PGN, MPNN, DeepSets])
+def test_compiled_with_aligned_channels_it_is_the_same_with_the_same_gradients(step: tuple, kind: type[PGN]) -> None:
+    torch.manual_seed(1)
+    processor = kind(SIZE, 2).double()
+    for parameter in processor.parameters():
+        torch.nn.init.normal_(parameter)
+    compiled = torch.compile(processor, backend="eager", fullgraph=True)
+    node_mask = torch.tensor([[True] * NODES, [True] * (NODES - 1) + [False]])
+    results = [model(*step, node_mask).nodes[node_mask] for model in (processor, compiled)]
+    torch.testing.assert_close(results[1], results[0])
+    seen = torch.randn_like(results[0])
+    gradients = [torch.autograd.grad(result, list(processor.parameters()), seen) for result in results]
+    torch.testing.assert_close(gradients[1], gradients[0])

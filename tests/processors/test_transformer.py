@@ -34,7 +34,8 @@ def test_attention_by_sums_equals_attention_by_products_with_its_gradients() -> 
     heads = [torch.randn(2, 5, 3, 4, dtype=torch.float64, requires_grad=True) for _ in range(3)]
     node_mask = torch.tensor([[True] * 5, [True, False, True, True, False]])
     for mask in (None, node_mask):
-        results = [function(*heads, mask) for function in (attend, attend_by_sums)]
+        query, key, value = heads
+        results = [function(query, key, value, mask) for function in (attend, attend_by_sums)]
         torch.testing.assert_close(results[1], results[0])
         seen = torch.randn_like(results[0])
         gradients = [torch.autograd.grad(result, heads, seen) for result in results]

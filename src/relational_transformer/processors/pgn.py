@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from relational_transformer.nn.initialization import reset_linear
 
+from .alignment import align, aligned_linear
 from .processor import GraphState, Processor, neighbours
 from .settings import Settings
 
@@ -43,16 +44,24 @@ class MessagePassingLayer(nn.Module):
         self.norm.reset_parameters()
 
     def forward(self, nodes: Tensor, edges: Tensor, globals: Tensor, adjacency: Tensor | None) -> Tensor:
-        receiver, sender, skip = self.from_nodes(nodes).chunk(3, dim=-1)
-        receiver = receiver + self.from_globals(globals).unsqueeze(-2)
+        nodes, edges, globals = align(nodes, -1), align(edges, -1), align(globals, -1)
+        stacked = self.from_nodes.weight.unflatten(0, (3, -1)), self.from_nodes.bias.unflatten(0, (3, -1))
+        weight, bias = align(stacked[0], -1, -2).flatten(0, 1), align(stacked[1], -1).flatten()
+        receiver, sender, skip = F.linear(nodes, weight, bias).chunk(3, dim=-1)
+        # What all messages to a node have in common is added once a node, not once a message: the bias of edges
+        # before the pairs, the last bias after the maximum, which it does not change.
+        receiver = receiver + aligned_linear(globals, self.from_globals).unsqueeze(-2) + align(self.from_edges.bias, -1)
         alone = edges.dim() == nodes.dim()
         pairs = receiver + sender if alone else receiver.unsqueeze(-3) + sender.unsqueeze(-2)
-        messages = F.relu(pairs + self.from_edges(edges))  # [..., sender a, receiver c, size]
-        messages = self.message_out(F.relu(self.message_hidden(messages)))
+        # [..., sender a, receiver c, size]
+        messages = F.relu(pairs + F.linear(edges, align(self.from_edges.weight, -1, -2)))
+        messages = F.relu(aligned_linear(messages, self.message_hidden))
+        messages = F.linear(messages, align(self.message_out.weight, -1, -2))
         if adjacency is not None:
             messages = torch.where(adjacency.unsqueeze(-1), messages, _NOT_ADJACENT)
-        received = messages if alone else messages.amax(-3)
-        return self.norm(F.relu(skip + self.from_messages(received)))
+        received = (messages if alone else messages.amax(-3)) + align(self.message_out.bias, -1)
+        updated = F.relu(skip + aligned_linear(received, self.from_messages))
+        return self.norm(updated[..., : self.from_messages.out_features])
 
 
 class PGN(Processor):

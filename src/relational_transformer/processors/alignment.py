@@ -1,0 +1,29 @@
+"""Channels in multiples of eight, which the fast matrix products of a GPU ask for."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+ALIGNED = 8
+"""Numbers of bfloat16 in 16 bytes. Rows of 180 numbers, say, begin anywhere, and are read in small pieces."""
+
+
+def align(tensor: Tensor, *dims: int) -> Tensor:
+    """The tensor with zeros at the end of these dimensions (counted from the last, -1) up to a multiple of `ALIGNED`.
+
+    Only where it is compiled, so that the zeros cost next to nothing; otherwise the tensor as it is.
+    """
+    extra = {dim: -tensor.shape[dim] % ALIGNED for dim in dims}
+    if not torch.compiler.is_compiling() or not any(extra.values()):
+        return tensor
+    return F.pad(tensor, [number for dim in range(-1, min(dims) - 1, -1) for number in (0, extra.get(dim, 0))])
+
+
+def aligned_linear(vectors: Tensor, linear: nn.Linear) -> Tensor:
+    """A Linear on vectors with aligned channels: the result has aligned channels, too, and zeros in those added.
+
+    >>> vectors = torch.randn(4, 6)
+    >>> aligned_linear(vectors, nn.Linear(6, 5)).shape, torch.compile(align, backend="eager")(vectors, -1).shape
+    (torch.Size([4, 5]), torch.Size([4, 8]))
+    """
+    return F.linear(vectors, align(linear.weight, -1, -2), align(linear.bias, -1))

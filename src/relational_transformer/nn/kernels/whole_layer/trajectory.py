@@ -24,10 +24,10 @@ from .parameters import (
 from .weight_gradients import weight_gradients
 
 FORWARD = (
-    *("new_nodes", "new_edges", "attention", "middle_nodes", "messages", "context"),
+    *("attention", "middle_nodes", "messages", "context"),
     *("edge_normals", "edge_hidden", "node_qkv", "node_normals", "node_hidden"),
 )
-"""What a layer's forward kernel writes, in the order of its arguments."""
+"""What a layer's forward kernel keeps, in the order of its arguments."""
 
 READ = ("attention", "edge_normals", "edge_hidden", "node_qkv", "node_normals", "node_hidden")
 """What its backward kernel reads of that, in the order of its arguments."""
@@ -39,16 +39,15 @@ BACKWARD = (
 """Rows that its backward kernel leaves for products, in the order of its arguments."""
 
 BY_HEAD = ("context", "message_gradient")
-"""Rows of which a head's lie together, [S, H, T, G, ...]; all others are [S, T, G, ...]."""
+"""Rows of which a head's lie together, [L, S, H, T, G, ...]; all others are [L, S, T, G, ...]."""
 
 
 def kept_shapes(nodes: int) -> dict[str, tuple[int, ...]]:
-    """What a layer keeps of one graph at one step, by name."""
+    """What a layer's kernels keep of one graph at one step, by name."""
     node, hidden = (nodes, CHANNELS), (nodes, NODE_HIDDEN)
     return {
         **dict.fromkeys((*FORWARD, *BACKWARD), node),
         **dict.fromkeys(("node_in_gradient", "node_hidden", "send_receive_gradient"), hidden),
-        "new_edges": (nodes, nodes, CHANNELS),
         "attention": (HEADS, nodes, nodes),
         "edge_normals": (2, nodes, nodes, CHANNELS),
         "edge_hidden": (nodes, nodes, HIDDEN_ROW),
@@ -61,9 +60,9 @@ def kept_shapes(nodes: int) -> dict[str, tuple[int, ...]]:
 
 
 def kept_bytes(layers: int, num_steps: int, seeds: int, graphs: int, nodes: int) -> int:
-    """What a trajectory keeps for its backward pass: the rows of every layer, and what the first one reads."""
+    """What a trajectory keeps for its backward pass: rows and sums, what layers read, and the nodes of the last one."""
     numbers = sum(torch.Size(shape).numel() for shape in kept_shapes(nodes).values())
-    read = (nodes + nodes**2) * CHANNELS
+    read = CHANNELS * (layers * (nodes + nodes**2) + 2 * nodes)
     return num_steps * seeds * graphs * (layers * (2 * numbers + 4 * NUM_SUMS) + 2 * read)
 
 
@@ -72,8 +71,8 @@ class Trajectory:
 
     A layer is one kernel forward and one backward (`operator.py`), and that is all that a step launches here. What the
     kernels read of the weights is laid out when the trajectory begins. The kernels leave, for every step, the rows that
-    the gradients of the weights are products of; the products of all steps are made together, when the backward pass
-    has come back to the beginning. All steps of a seed lie side by side, so that a product is one sum over all of them.
+    the gradients of the weights are products of. The products are made when the backward pass has come back to the
+    beginning, for all layers at once; a seed's steps lie side by side, so that one sum goes over all of them.
 
     Args:
         learnt: for each layer its parameters as `as_learnt` gives them, bfloat16 [S, ...]: they get the gradients.
@@ -88,89 +87,89 @@ class Trajectory:
     def __init__(
         self, learnt: Sequence[Learnt], packed: Sequence[Packed], num_steps: int, graphs: int, nodes: int
     ) -> None:
-        like = packed[0].backward_matrices
-        steps = (len(like), num_steps, graphs)
-        sums = like.new_empty(len(packed), *steps, NUM_SUMS, dtype=torch.float32)
-        read = like.new_empty(*steps, nodes, CHANNELS), like.new_empty(*steps, nodes, nodes, CHANNELS)
-        self.layers: list[_Layer] = []
-        for number, weights in enumerate(packed):
-            layer = _Layer(weights, read, sums[number], number == 0, number == len(packed) - 1)
-            self.layers.append(layer)
-            read = layer.rows["new_nodes"], layer.rows["new_edges"]
-        self._begun = _Begin.apply(self.layers, sums, *(tensor for layer in learnt for tensor in layer))
+        self.layers = _Layers(packed, num_steps, graphs, nodes)
+        self._begun = _Begin.apply(self.layers, *(tensor for layer in learnt for tensor in layer))
 
     def __call__(self, step: int, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
         """New nodes [S, G, N, D] and edges [S, G, N, N, D] after all layers."""
-        return _Step.apply(self, step, self._begun, nodes, edges)
+        return _Step.apply(self.layers, step, self._begun, nodes, edges)
+
+
+class _Layers:
+    """The weights as the kernels read them, and what the steps leave for each other and for the products.
+
+    Layer l reads `nodes[l]` and `edges[l]`, and writes those that the next one reads. But the first reads what it is
+    given, [S, G, ...], and puts it there, and the last writes tensors that hold one step alone: strides that told of
+    the number of steps would make others compile for every number.
+    """
+
+    def __init__(self, packed: Sequence[Packed], num_steps: int, graphs: int, count: int) -> None:
+        like = packed[0].backward_matrices
+        layers, seeds = len(packed), len(like)
+        self.packed, self.grid, self.count, self.kept_graphs = packed, (graphs, seeds), count, num_steps * graphs
+        steps = (seeds, num_steps, graphs)
+        self.nodes = like.new_empty(layers + 1, *steps, count, CHANNELS)
+        self.edges = like.new_empty(layers, *steps, count, count, CHANNELS)
+        self.last_nodes = like.new_empty(num_steps, seeds, graphs, count, CHANNELS)
+        self.sums = like.new_empty(layers, *steps, NUM_SUMS, dtype=torch.float32)
+        self.rows: dict[str, Tensor] = {}
+        for name, shape in kept_shapes(count).items():
+            if name in BY_HEAD:
+                self.rows[name] = like.new_empty(layers, seeds, HEADS, num_steps, graphs, *shape[1:])
+            else:
+                self.rows[name] = like.new_empty(layers, *steps, *shape)
 
     def forward(self, step: int, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
-        for layer in self.layers:
-            nodes, edges = layer.forward(step, nodes, edges)
+        nodes, edges = nodes.detach().contiguous(), edges.detach().contiguous()
+        for layer in range(len(self.packed)):
+            nodes, edges = self._forward(layer, step, nodes, edges)
         return nodes, edges
 
     def backward(self, step: int, nodes_gradient: Tensor, edges_gradient: Tensor) -> tuple[Tensor, Tensor]:
-        for layer in reversed(self.layers):
-            nodes_gradient, edges_gradient = layer.backward(step, nodes_gradient, edges_gradient)
+        nodes_gradient, edges_gradient = nodes_gradient.contiguous(), edges_gradient.contiguous()
+        for layer in reversed(range(len(self.packed))):
+            nodes_gradient, edges_gradient = self._backward(layer, step, nodes_gradient, edges_gradient)
         return nodes_gradient, edges_gradient
 
+    def parameter_gradients(self) -> list[Learnt]:
+        """Of every layer, over all steps and graphs. To the products a layer's seed is a seed, [L S, ...]."""
+        self.nodes[-1].copy_(self.last_nodes.transpose(0, 1))
+        rows = {name: rows.flatten(0, 1) for name, rows in self.rows.items()}
+        rows["new_nodes"] = self.nodes[1:].flatten(0, 1)
+        sums = self.sums.flatten(0, 1).sum((1, 2)).to(self.nodes.dtype)
+        found = weight_gradients(rows, self.nodes[:-1].flatten(0, 1), self.edges.flatten(0, 1), sums)
+        layers = len(self.packed)
+        return [Learnt(*of_layer) for of_layer in zip(*(tensor.chunk(layers) for tensor in found), strict=True)]
 
-class _Layer:
-    """One layer: its weights as the kernels read them, and what its steps leave for each other and for the products.
-
-    Args:
-        packed: the weights.
-        read: where the nodes and edges of all steps are that it reads, [S, T, G, ...]; the first layer puts them there.
-        sums: for the gradients that its backward kernel adds up over a graph, [S, T, G, sums].
-        is_first: whether nodes and edges come from outside, [S, G, ...].
-        is_last: whether the new ones go outside, every step's on its own.
-    """
-
-    def __init__(
-        self, packed: Packed, read: tuple[Tensor, Tensor], sums: Tensor, is_first: bool, is_last: bool
-    ) -> None:
-        self.packed, self.read, self.sums, self.is_first = packed, read, sums, is_first
-        seeds, num_steps, graphs, self.count = read[0].shape[:4]
-        self.grid = (graphs, seeds)
-        one, all_steps = graphs, num_steps * graphs
-        self.strides = SeedStrides(one if is_first else all_steps, one if is_last else all_steps, all_steps)
-        self.rows: dict[str, Tensor] = {}
-        for name, shape in kept_shapes(self.count).items():
-            if name in BY_HEAD:
-                self.rows[name] = read[0].new_empty(seeds, HEADS, num_steps, graphs, *shape[1:])
-            elif is_last and name in ("new_nodes", "new_edges"):
-                self.rows[name] = read[0].new_empty(num_steps, seeds, graphs, *shape).transpose(0, 1)
-            else:
-                self.rows[name] = read[0].new_empty(seeds, num_steps, graphs, *shape)
-
-    def forward(self, step: int, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
-        kept = [0, 0]
-        if self.is_first:
-            nodes, edges = nodes.detach().contiguous(), edges.detach().contiguous()
-            kept = [tensor[:, step].data_ptr() for tensor in self.read]
-        made = [self._of_step(name, step) for name in FORWARD]
-        addresses = [nodes.data_ptr(), edges.data_ptr(), *kept, *(tensor.data_ptr() for tensor in made)]
-        arguments = [self.packed.forward_weights, self.strides, *map(ctypes.c_void_p, addresses)]
+    def _forward(self, layer: int, step: int, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
+        graphs, is_last = self.grid[0], layer == len(self.packed) - 1
+        strides = SeedStrides(self.kept_graphs, self.kept_graphs, self.kept_graphs)
+        kept = (0, 0)
+        if layer == 0:
+            strides.read = graphs
+            kept = self.nodes[0, :, step].data_ptr(), self.edges[0, :, step].data_ptr()
+        if is_last:
+            strides.made = graphs
+            made = self.last_nodes[step], torch.empty_like(edges, memory_format=torch.contiguous_format)
+        else:
+            made = self.nodes[layer + 1, :, step], self.edges[layer + 1, :, step]
+        rows = [self._of_step(name, layer, step) for name in FORWARD]
+        addresses = [nodes.data_ptr(), edges.data_ptr(), *kept, *(tensor.data_ptr() for tensor in (*made, *rows))]
+        arguments = [self.packed[layer].forward_weights, strides, *map(ctypes.c_void_p, addresses)]
         launch("layer_forward", self.count, self.grid, arguments, nodes.device)
-        return made[0], made[1]
+        return made
 
-    def backward(self, step: int, nodes_gradient: Tensor, edges_gradient: Tensor) -> tuple[Tensor, Tensor]:
-        kept = [self.read[1][:, step], *(self._of_step(name, step) for name in READ)]
-        given = (nodes_gradient.contiguous(), edges_gradient.contiguous())
+    def _backward(self, layer: int, step: int, *given: Tensor) -> tuple[Tensor, Tensor]:
+        kept = [self.edges[layer, :, step], *(self._of_step(name, layer, step) for name in READ)]
         made = torch.empty_like(given[0]), torch.empty_like(given[1])
-        rows = [self._of_step(name, step) for name in BACKWARD]
-        tensors = (*kept, *given, *self.packed[2:], *made, *rows, self.sums[:, step])
-        arguments = Arguments(*(tensor.data_ptr() for tensor in tensors), self.strides.kept)
+        rows = [self._of_step(name, layer, step) for name in BACKWARD]
+        tensors = (*kept, *given, *self.packed[layer][2:], *made, *rows, self.sums[layer, :, step])
+        arguments = Arguments(*(tensor.data_ptr() for tensor in tensors), self.kept_graphs)
         launch("layer_backward", self.count, self.grid, [arguments], given[0].device)
         return made
 
-    def _of_step(self, name: str, step: int) -> Tensor:
-        return self.rows[name].select(2 if name in BY_HEAD else 1, step)
-
-
-def parameter_gradients(layers: Sequence[_Layer], sums: Tensor) -> list[Learnt]:
-    """Of every layer, over all steps and graphs; sums [L, S, T, G, sums]."""
-    total = sums.flatten(2, 3).sum(2).to(layers[0].read[0].dtype)
-    return [weight_gradients(layer.rows, *layer.read, added) for layer, added in zip(layers, total, strict=True)]
+    def _of_step(self, name: str, layer: int, step: int) -> Tensor:
+        return self.rows[name][layer].select(2 if name in BY_HEAD else 1, step)
 
 
 class _Begin(torch.autograd.Function):
@@ -178,26 +177,25 @@ class _Begin(torch.autograd.Function):
     which autograd makes after those of all steps, finds the gradients of the parameters in what they have left."""
 
     @staticmethod
-    def forward(ctx: Any, layers: list[_Layer], sums: Tensor, *parameters: Tensor) -> Tensor:
-        ctx.layers, ctx.sums = layers, sums
+    def forward(ctx: Any, layers: _Layers, *parameters: Tensor) -> Tensor:
+        ctx.layers = layers
         return parameters[0].new_zeros(())
 
     @staticmethod
     def backward(ctx: Any, _: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        gradients = parameter_gradients(ctx.layers, ctx.sums)
-        ctx.layers = ctx.sums = None
-        return None, None, *(gradient for layer in gradients for gradient in layer)
+        layers, ctx.layers = ctx.layers, None
+        return None, *(gradient for layer in layers.parameter_gradients() for gradient in layer)
 
 
 class _Step(torch.autograd.Function):
     @staticmethod
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, trajectory: Trajectory, step: int, begun: Tensor, nodes: Tensor, edges: Tensor
+        ctx: Any, layers: _Layers, step: int, begun: Tensor, nodes: Tensor, edges: Tensor
     ) -> tuple[Tensor, Tensor]:
-        ctx.trajectory, ctx.step = trajectory, step
-        return trajectory.forward(step, nodes, edges)
+        ctx.layers, ctx.step = layers, step
+        return layers.forward(step, nodes, edges)
 
     @staticmethod
     def backward(ctx: Any, nodes_gradient: Tensor, edges_gradient: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        trajectory, ctx.trajectory = ctx.trajectory, None
-        return None, None, None, *trajectory.backward(ctx.step, nodes_gradient, edges_gradient)
+        layers, ctx.layers = ctx.layers, None
+        return None, None, None, *layers.backward(ctx.step, nodes_gradient, edges_gradient)

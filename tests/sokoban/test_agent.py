@@ -113,12 +113,12 @@ def test_a_fleet_decides_as_its_agents_do_and_has_their_gradients(model: str, re
         for parameter in agents[1].parameters():
             parameter.mul_(0.9)
     fleet = Fleet(agents, torch.device("cpu"))
-    together = FleetAgent(agents[0], fleet, compiled=False)
+    together = FleetAgent(agents[0], fleet.num_seeds, compiled=False)
     together.recompute = recompute
     seen, kept = observe(), memo(kept=True)
     values = fleet.values.detach().requires_grad_()
     both = together(
-        together.split(values),
+        together.lay_out(fleet.split(values)),
         Observation(*(tensor.expand(2, *tensor.shape) for tensor in seen)),
         Memo(*(tensor.expand(2, *tensor.shape) for tensor in kept)),
     )

@@ -122,8 +122,8 @@ def test_a_loss_that_is_not_finite_is_noted_for_its_seed_alone():
 def test_in_bfloat16_decisions_and_losses_and_parameters_stay_float32(model: str, monkeypatch):
     narrow, wide = (make_engine((3, 4), model=model, games=3, precision=kind) for kind in ("bf16", "fp32"))
     seen = set()
-    decide = narrow._decide
-    monkeypatch.setattr(narrow, "_decide", lambda *inputs: _noted(decide(*inputs), seen))
+    decide = narrow.agent._run
+    monkeypatch.setattr(narrow.agent, "_run", lambda *inputs: _noted(decide(*inputs), seen))
     for engine in (narrow, wide):
         engine.update()
     torch.testing.assert_close(narrow.losses, wide.losses, rtol=0.05, atol=0.05)

@@ -7,7 +7,7 @@ import torch
 from relational_transformer.sokoban import Environment, Levels, generate_levels, parse_levels
 from relational_transformer.sokoban.generator import generate_with_solutions
 from tests.sokoban.slow_game import SlowGame, shortest_solution
-from tests.sokoban.small import ROOMS, rows_of
+from tests.sokoban.small import CORRIDOR, ROOMS, rows_of
 
 U, D, L, R = 1, 2, 3, 4
 
@@ -124,3 +124,24 @@ def test_time_ends_after_120_steps_and_not_before():
 def test_a_game_can_be_won_in_the_last_step():
     rewards, done, solved = play("######\n#@ $.#\n######", [0] * 118 + [R, R])
     assert (rewards[-1], done[-1], solved[-1]) == (3.0, True, True)
+
+
+def test_a_turn_is_a_step_a_restart_and_an_observation_that_change_nothing():
+    generator = torch.Generator().manual_seed(0)
+    levels = parse_levels(ROOMS + 3 * CORRIDOR)
+    games = 40
+    environment = Environment(levels, torch.randint(len(levels), (games,), generator=generator), capacity=60)
+    ended = 0
+    for _ in range(150):
+        action = torch.randint(5, (games,), generator=generator)
+        next_level = torch.randint(len(levels), (games,), generator=generator)
+        before = [tensor.clone() for tensor in environment.board]
+        turn = environment.turn(environment.board, action, next_level)
+        assert all(torch.equal(held, old) for held, old in zip(environment.board, before, strict=True))
+        outcome = environment.step(action)
+        environment.restart(outcome.done, next_level)
+        pairs = [(turn.board, environment.board), (turn.seen, environment.observe())]
+        pairs += [((turn.reward, turn.done, turn.solved), (outcome.board.reward, outcome.done, outcome.solved))]
+        assert all(torch.equal(a, b) for ours, expected in pairs for a, b in zip(ours, expected, strict=True))
+        ended += int(outcome.solved.sum())
+    assert ended > 20

@@ -11,8 +11,8 @@ import torch
 from relational_transformer.sokoban import Agent, Environment, Levels, Recipe, generate_levels, parse_levels
 from relational_transformer.sokoban.chance import draw, first_levels
 from relational_transformer.sokoban.engine import Engine
+from relational_transformer.sokoban.observation import Observation
 from relational_transformer.sokoban.size_classes import SizeClass, node_capacity, size_classes
-from relational_transformer.training.clipped_adam import clipped_step
 from relational_transformer.training.fleet import Fleet, initialise
 from tests.sokoban.small import CORRIDOR, ROOMS, SETTINGS
 
@@ -110,8 +110,9 @@ def test_classes_looked_at_apart_learn_what_one_padded_batch_does(model: str):
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # torch's own, while tracing
-def test_two_layers_of_each_class_are_compiled_however_many_there_are(monkeypatch):
-    """The last one and all others, for all steps of a window and the value after it: compiling takes its time."""
+def test_few_pieces_are_compiled_however_many_layers_and_steps_there_are(monkeypatch):
+    """Of each class the embedding, the last layer and one for all others; and once the layout of the parameters, the
+    beginning of a window, a step of the games, the decision, the loss, what is kept, Adam."""
     traced = []
 
     def note(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable:
@@ -121,10 +122,11 @@ def test_two_layers_of_each_class_are_compiled_however_many_there_are(monkeypatc
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=note))
     torch.compiler.reset()
     engine, classes = make_engine(parse_levels(2 * CORRIDOR + ROOMS), "rt", apart=True, compiled=True, num_layers=3)
-    engine.adam.step_of_all = clipped_step
     engine.update()
-    assert len(traced) == 2 * len(classes) == 4
+    engine.update()
+    assert len(traced) == 3 * len(classes) + 7 == 13
     plain, _ = make_engine(parse_levels(2 * CORRIDOR + ROOMS), "rt", apart=False, num_layers=3)
+    plain.update()
     plain.update()
     torch.testing.assert_close(engine.losses, plain.losses)
     torch.testing.assert_close(engine.fleet.values, plain.fleet.values)
@@ -132,7 +134,7 @@ def test_two_layers_of_each_class_are_compiled_however_many_there_are(monkeypatc
 
 def test_what_is_cut_off_an_observation_is_absent():
     engine, classes = make_engine(parse_levels(2 * CORRIDOR + ROOMS), "rt", apart=True)
-    seen = engine._observe()
+    seen = Observation(*(one.unflatten(0, (len(SEEDS), -1)) for one in engine.environment.observe()))
     present = sum(int(one.cut(seen).present.sum()) for one in classes)
     assert present == int(seen.present.sum())
     assert not replace(classes[0], capacity=0).cut(seen).present.numel()

@@ -11,14 +11,14 @@ from relational_transformer.training.memory import free_bytes, saved_bytes
 from relational_transformer.training.precision import Precision, for_computing
 from relational_transformer.training.recording import record
 
-from .agent import Agent, Decision, Memo
-from .chance import Draw, sample
+from .agent import Agent, Memo
+from .chance import Draw
 from .environment import Environment
 from .fleet_agent import FleetAgent
-from .loss import Window, actor_critic_loss
-from .observation import Observation
+from .rules import Board
 from .settings import Recipe
 from .size_classes import SizeClass
+from .window import Played, begin, losses_of_window, play, totals
 
 SHARE_FOR_ACTIVATIONS = 0.6
 """Of the free memory; where a window would need more, its steps are recomputed in the backward pass."""
@@ -34,8 +34,8 @@ class Engine:
     The memo is differentiated within a window and is a number at its beginning; it is lost when a game ends. A window
     has always as many steps: where a game ends in it, the next one begins. (WMG updates there at once, after fewer.)
 
-    With `classes` the agent looks at the games of each class by themselves, padded to what their levels need, which
-    changes no decision.
+    Compiled, all of it but a few copies is in pieces that are compiled as a whole: parts of the agent, the games' step
+    with the next observation, the loss, what is kept, Adam.
 
     Attributes:
         losses, rewards, finished, solved: sums over the updates since `forget_sums`, of every seed, [S]: loss, raw
@@ -49,9 +49,11 @@ class Engine:
     ) -> None:  # fmt: skip
         self.fleet, self.environment, self.recipe = fleet, environment, recipe
         self.precision: Precision = precision
-        self.classes = classes
         self.device = fleet.values.device
-        self.agent = FleetAgent(agent, fleet, compiled)
+        self.agent = FleetAgent(agent, fleet.num_seeds, compiled=compiled, classes=classes)
+        self._lay_out, self._begin, self._play, self._losses_of_window, self._keep = (
+            self.agent.compile(function) for function in (self._parts, begin, play, losses_of_window, keep)
+        )
         self.adam = ClippedAdam(fleet, recipe.learning_rate, recipe.adam_epsilon, recipe.gradient_clip, compiled)
         seeds, games = fleet.num_seeds, recipe.num_games
         memo_size, kind = agent.settings.memo_size, fleet.values.dtype
@@ -59,8 +61,9 @@ class Engine:
             torch.zeros(seeds, games, memo_size, device=self.device, dtype=kind),
             torch.zeros(seeds, games, device=self.device, dtype=torch.bool),
         )
-        sums = torch.zeros(4, seeds, device=self.device, dtype=torch.float64)
-        self.losses, self.rewards, self.finished, self.solved = sums
+        self.losses, self.rewards, self.finished, self.solved = (
+            torch.zeros(seeds, device=self.device, dtype=torch.float64) for _ in range(4)
+        )
         self.finite = torch.ones(seeds, device=self.device, dtype=torch.bool)
         self.position = torch.zeros(1, device=self.device, dtype=torch.long)
         self.draw = Draw(torch.zeros(0, device=self.device), torch.zeros(0, device=self.device))
@@ -92,7 +95,7 @@ class Engine:
         self._graph()
 
     def forget_sums(self) -> None:
-        for total in (self.losses, self.rewards, self.finished, self.solved):
+        for total in self._sums():
             total.zero_()
 
     def state(self) -> dict[str, Tensor]:
@@ -108,63 +111,56 @@ class Engine:
         losses = self._losses(values)
         (gradient,) = torch.autograd.grad(losses.sum(), values)
         self.adam.step(gradient)
-        losses = losses.detach()
-        self.losses += losses
-        self.finite &= losses.isfinite()
-        self.position += 1
 
     def _losses(self, values: Tensor) -> Tensor:
-        """Play a window; the loss of every seed, [S]."""
-        parts = self.agent.split(for_computing(values, self.precision))
-        uniform, next_level = (drawn.index_select(0, self.position).squeeze(0) for drawn in self.draw)
+        """Play a window, and note what happened; the loss of every seed, [S]."""
+        parts = self._lay_out(values)
+        environment, board = self.environment, self.environment.board
+        seen, uniform, next_level = self._begin(environment, board, self.draw, self.position, self.fleet.num_seeds)
         # The first memo must look like all others to the compiler: it has gradients too.
         memo = Memo(self.memo.vector.detach().clone().requires_grad_(), self.memo.kept.clone())
-        steps = []
+        logits, value = [], []
+        played: list[Played] = []
         for step in range(self.recipe.window):
-            decision = self._decide(parts, memo)
-            log_probabilities = decision.logits.log_softmax(-1)
-            action = sample(log_probabilities.detach().exp(), uniform[step])
-            outcome = self.environment.step(action.flatten())
-            done, solved = self._by_seed(outcome.done), self._by_seed(outcome.solved)
-            reward = self._by_seed(outcome.board.reward)
-            steps.append((log_probabilities, action, decision.value, reward, done))
-            self.environment.restart(outcome.done, next_level[step].flatten())
-            memo = Memo(decision.memo, ~done)
-            self._count(reward, done, solved)
+            decision = self.agent(parts, seen, memo)
+            made = self._play(environment, board, decision.logits.detach(), uniform[step], next_level[step])
+            board, seen, memo = made.board, made.seen, Memo(decision.memo, made.goes_on)
+            logits.append(decision.logits)
+            value.append(decision.value)
+            played.append(made)
         # With gradients, which nobody takes, so that it is the same compiled function as in the steps.
-        after = self._decide(parts, memo).value.detach()
+        after = self.agent(parts, seen, memo).value.detach()
+        losses = self._losses_of_window(logits, value, played, after, self.recipe)
         with torch.no_grad():
-            self.memo.vector.copy_(memo.vector)
-            self.memo.kept.copy_(memo.kept)
-        window = Window(*(torch.stack(tensors) for tensors in zip(*steps, strict=True)))
-        return actor_critic_loss(window, after, self.recipe)
+            held = (self.environment.board, self.memo, self._sums(), self.finite, self.position)
+            self._keep(*held, board, Memo(memo.vector.detach(), memo.kept), played, losses.detach())
+        return losses
 
-    def _decide(self, parts: list[Tensor], memo: Memo) -> Decision:
-        """What the agent decides in every game, [S, B, ...]."""
-        seen = self._observe()
-        if self.classes is None:
-            return self.agent(parts, seen, memo)
-        of_classes = [
-            self.agent(parts, one.cut(seen), Memo(memo.vector[:, one.games], memo.kept[:, one.games]))
-            for one in self.classes
-        ]
-        return Decision(*(torch.cat(pieces, dim=1) for pieces in zip(*of_classes, strict=True)))
+    def _parts(self, values: Tensor) -> list[Tensor]:
+        return self.agent.lay_out(self.fleet.split(for_computing(values, self.precision)))
 
-    def _observe(self) -> Observation:
-        return Observation(*(self._by_seed(tensor) for tensor in self.environment.observe()))
-
-    def _count(self, reward: Tensor, done: Tensor, solved: Tensor) -> None:
-        self.rewards += reward.sum(-1)
-        self.finished += done.sum(-1)
-        self.solved += solved.sum(-1)
-
-    def _by_seed(self, tensor: Tensor) -> Tensor:
-        """[S · B, ...] -> [S, B, ...]."""
-        return tensor.unflatten(0, (self.fleet.num_seeds, -1))
+    def _sums(self) -> tuple[Tensor, ...]:
+        return self.losses, self.rewards, self.finished, self.solved
 
     def _must_recompute(self) -> bool:
         """Whether the activations of a window would take too much of the memory that is free."""
-        parts = self.agent.split(for_computing(self.fleet.values.detach().requires_grad_(), self.precision))
-        memo = Memo(self.memo.vector.detach().clone().requires_grad_(), self.memo.kept)
-        of_step = saved_bytes(lambda: self._decide(parts, memo))
+        parts = self._lay_out(self.fleet.values.detach().requires_grad_())
+        memo = Memo(self.memo.vector.detach().clone().requires_grad_(), self.memo.kept.clone())
+        seen = self._begin(
+            self.environment, self.environment.board, self.draw, self.position, self.fleet.num_seeds
+        ).seen  # fmt: skip
+        of_step = saved_bytes(lambda: self.agent(parts, seen, memo))
         return of_step * (self.recipe.window + 1) > SHARE_FOR_ACTIVATIONS * free_bytes(self.device)
+
+
+def keep(
+    board: Board, memo: Memo, sums: tuple[Tensor, ...], finite: Tensor, position: Tensor,
+    new_board: Board, new_memo: Memo, played: list[Played], losses: Tensor,
+) -> None:  # fmt: skip
+    """Write what a window has led to into the tensors that stay, and go on to the next window."""
+    for held, new in zip((*board, *memo), (*new_board, *new_memo), strict=True):
+        held.copy_(new)
+    for held, new in zip(sums, (losses, *totals(played)), strict=True):
+        held.add_(new)
+    finite.logical_and_(losses.isfinite())
+    position.add_(1)

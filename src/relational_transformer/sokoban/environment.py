@@ -40,6 +40,7 @@ class Environment:
         self.levels = levels
         self.observer = Observer(levels, capacity)
         self.moves = torch.tensor(MOVES, device=levels.agent.device)
+        _ = levels.num_targets, levels.num_covered  # made now: a compiler cannot make what is cached
         self.board = Board(*(tensor.clone() for tensor in start(levels, first_level.to(levels.agent.device))))
 
     @property

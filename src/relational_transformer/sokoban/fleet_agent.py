@@ -1,57 +1,79 @@
-"""The agents of a fleet, run layer by layer from one vector of parameters, with one compiled layer for all of them."""
+"""The agents of a fleet, run piece by piece from one vector of parameters, with one compiled layer for all of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from relational_transformer.training.fleet import Fleet
-from relational_transformer.training.over_seeds import over_seeds
+from relational_transformer.training.compiling import ON_CUDA
+from relational_transformer.training.over_seeds import Parameters, over_seeds
 
-from .agent import Agent, Decision, Memo
+from .agent import Agent, Decision, Graph, Memo
 from .observation import Observation
+from .size_classes import SizeClass
 
 Function = Callable[..., Any]
 
+CUDA_OPTIONS: dict[str, Any] = {
+    **ON_CUDA,
+    "shape_padding": False,
+    "comprehensive_padding": False,
+    "triton.mix_order_reduction": False,
+}
+"""Of the compiler. Nothing is padded inside, nor is it tried: sizes are multiples of eight. Reductions along different
+axes are not merged, which leaves some gradients unwritten (https://github.com/pytorch/pytorch/issues/193061)."""
+
 
 class FleetAgent:
-    """Decisions of all seeds from a vector like `Fleet.values`; the same numbers as `agent(observation, memo)`.
+    """Decisions of all seeds; the same numbers as `agent(observation, memo)`, seed by seed.
 
-    The vector is cut once for all steps of a window (`split`) into one for each part of the agent, so that the backward
-    pass adds up one gradient a part and not one a parameter. Layers of equal shapes are one function, compiled once.
+    The parameters are laid out once for all steps of a window (`lay_out`) as one vector for each part of the agent, so
+    that the backward pass adds up one gradient a part and not one a parameter. Layers of equal shapes are one function,
+    compiled once. With `classes` the games of each class are looked at by themselves, padded to what their levels need,
+    which changes no decision; only the decisions are made for all games together.
 
     Attributes:
         recompute: whether steps are computed again in the backward pass, which changes no number.
     """
 
-    def __init__(self, agent: Agent, fleet: Fleet, compiled: bool) -> None:
-        self.fleet = fleet
-        self.recompute = False
-        others = {name: shape for name, shape in fleet.shapes.items() if not name.startswith("layers.")}
-        embedding = {name: shape for name, shape in others.items() if "_embedding." in name}
-        deciding = {name: shape for name, shape in others.items() if name not in embedding}
+    def __init__(
+        self, agent: Agent, num_seeds: int, *, compiled: bool, classes: Sequence[SizeClass] | None = None
+    ) -> None:
+        self.num_seeds, self.recompute = num_seeds, False
+        device = next(agent.parameters()).device
+        self._options = (CUDA_OPTIONS if device.type == "cuda" else None) if compiled else None
+        self._compiled = compiled
+        shapes = {name: parameter.shape for name, parameter in agent.named_parameters()}
+        embedding = {name: shape for name, shape in shapes.items() if "_embedding." in name}
+        deciding = {name: shape for name, shape in shapes.items() if name.split(".")[0] in DECIDING}
         self._names = [list(embedding)]
-        self._embed = self._function(agent, "embed", embedding)
+        embed = self._of_vector(agent, "embed", embedding)
+        self._embed = [self.compile(_cut_first(embed, one)) for one in classes or [None]]
         functions: dict[tuple[torch.Size, ...], Function] = {}
         self._layers: list[Function] = []
         for number, layer in enumerate(agent.layers):
-            shapes = {name: parameter.shape for name, parameter in layer.named_parameters()}
+            own = {name: parameter.shape for name, parameter in layer.named_parameters()}
             # Matrices first: after an odd number of biases they would begin at odd addresses.
-            shapes = dict(sorted(shapes.items(), key=lambda item: len(item[1]) == 1))
-            self._names.append([f"layers.{number}.{name}" for name in shapes])
-            kind = tuple(shapes.values())
+            own = dict(sorted(own.items(), key=lambda item: len(item[1]) == 1))
+            self._names.append([f"layers.{number}.{name}" for name in own])
+            kind = tuple(own.values())
             if kind not in functions:
-                function = self._function(layer, "forward", shapes)
-                functions[kind] = torch.compile(function, fullgraph=True, dynamic=False) if compiled else function
+                functions[kind] = self.compile(self._of_vector(layer, "forward", own))
             self._layers.append(functions[kind])
         self._names.append(list(deciding))
-        self._decide = self._function(agent, "decide", deciding)
+        self._decide = self.compile(_joined_first(self._of_vector(agent, "decide", deciding)))
 
-    def split(self, values: Tensor) -> list[Tensor]:
-        """From a vector like `Fleet.values` those of the embeddings, of every layer, and of the decision."""
-        named = self.fleet.split(values)
+    def compile(self, function: Function) -> Function:
+        """A function on tensors of fixed shapes, compiled where the agent is."""
+        if not self._compiled:
+            return function
+        return torch.compile(function, fullgraph=True, dynamic=False, options=self._options)
+
+    def lay_out(self, named: Parameters) -> list[Tensor]:
+        """From parameters [S, *shape] by name one vector for the embeddings, one for every layer, and one for the
+        decision."""
         return [torch.cat([named[name].flatten() for name in names]) for names in self._names]
 
     def __call__(self, parts: list[Tensor], observation: Observation, memo: Memo) -> Decision:
@@ -65,17 +87,20 @@ class FleetAgent:
 
     def _run(self, parts: list[Tensor], observation: Observation, memo: Memo) -> Decision:
         embedding, *layers, deciding = parts
-        nodes, edges, node_mask = self._embed(embedding, observation, memo)
-        if edges is not None and torch.is_grad_enabled():
-            # The first edges must look like all others to the compiler: they have gradients too.
-            edges = edges.requires_grad_()
-        for layer, values in zip(self._layers, layers, strict=True):
-            nodes, edges = layer(values, nodes, edges, node_mask)
-        return self._decide(deciding, nodes)
+        of_classes = []
+        for embed in self._embed:
+            nodes, edges, node_mask = embed(embedding, observation, memo)
+            if edges is not None and torch.is_grad_enabled():
+                # The first edges must look like all others to the compiler: they have gradients too.
+                edges = edges.requires_grad_()
+            for layer, values in zip(self._layers, layers, strict=True):
+                nodes, edges = layer(values, nodes, edges, node_mask)
+            of_classes.append(nodes)
+        return self._decide(deciding, of_classes)
 
-    def _function(self, module: nn.Module, method: str, shapes: dict[str, torch.Size]) -> Function:
+    def _of_vector(self, module: nn.Module, method: str, shapes: dict[str, torch.Size]) -> Function:
         """A part of the agent as a function of the vector of its parameters."""
-        seeds = self.fleet.num_seeds
+        seeds = self.num_seeds
         sizes = [seeds * shape.numel() for shape in shapes.values()]
         call = over_seeds(module, method)
 
@@ -84,3 +109,27 @@ class FleetAgent:
             return call({name: block.view(seeds, *shape) for (name, shape), block in blocks}, *arguments)
 
         return function
+
+
+DECIDING = ("memo", "hidden", "value", "policy")
+"""Parts of the agent behind its layers."""
+
+
+def _cut_first(embed: Function, one: SizeClass | None) -> Function:
+    """`embed` for the games of one class, given what all games see and remember."""
+
+    def embed_class(values: Tensor, observation: Observation, memo: Memo) -> Graph:
+        if one is None:
+            return embed(values, observation, memo)
+        return embed(values, one.cut(observation), Memo(memo.vector[:, one.games], memo.kept[:, one.games]))
+
+    return embed_class
+
+
+def _joined_first(decide: Function) -> Function:
+    """`decide` for all games, given the nodes [S, B, N, size] of each class, of which the first is the core."""
+
+    def decide_all(values: Tensor, of_classes: list[Tensor]) -> Decision:
+        return decide(values, torch.cat([nodes[..., :1, :] for nodes in of_classes], dim=1))
+
+    return decide_all

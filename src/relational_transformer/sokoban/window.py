@@ -1,0 +1,75 @@
+"""What happens in a window around the agent, as functions of tensors alone, so that each is compiled as a whole."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from .chance import Draw, sample
+from .environment import Environment
+from .loss import Window, actor_critic_loss
+from .observation import Observation
+from .rules import Board
+from .settings import Recipe
+
+
+class Beginning(NamedTuple):
+    """What the games show, [S, B, ...], and for every step of the window what chance has decided: `uniform` [S, B] and
+    `next_level` [S · B]."""
+
+    seen: Observation
+    uniform: list[Tensor]
+    next_level: list[Tensor]
+
+
+class Played(NamedTuple):
+    """A step in all games: where they stand (boards [S · B], the ended ones begun anew), and by seed, [S, B, ...], what
+    they show then, the action made, its reward, whether the game ended with it, whether solved, or goes on."""
+
+    board: Board
+    seen: Observation
+    action: Tensor
+    reward: Tensor
+    done: Tensor
+    solved: Tensor
+    goes_on: Tensor
+
+
+def begin(environment: Environment, board: Board, draw: Draw, position: Tensor, num_seeds: int) -> Beginning:
+    """The beginning of the window number `position` [1] of those drawn."""
+    seen = _by_seed(environment.observer.observe(board), num_seeds)
+    uniform, next_level = (drawn.index_select(0, position).squeeze(0).unbind() for drawn in draw)
+    # Tensors of their own: parts of a larger one would begin at odd addresses.
+    return Beginning(seen, [one.clone() for one in uniform], [one.flatten().clone() for one in next_level])
+
+
+def play(environment: Environment, board: Board, logits: Tensor, uniform: Tensor, next_level: Tensor) -> Played:
+    """Sample an action in every game from `logits` [S, B, 5] and make it."""
+    num_seeds = len(logits)
+    action = sample(logits.log_softmax(-1).exp(), uniform)
+    board, seen, reward, done, solved = environment.turn(board, action.flatten(), next_level)
+    reward, done, solved = (one.unflatten(0, (num_seeds, -1)) for one in (reward, done, solved))
+    return Played(board, _by_seed(seen, num_seeds), action, reward, done, solved, ~done)
+
+
+def losses_of_window(
+    logits: list[Tensor], value: list[Tensor], played: list[Played], value_after: Tensor, recipe: Recipe
+) -> Tensor:
+    """The loss of every seed, [S], from the policy's logits, the value and what was played in each step."""
+    action, reward, done = (
+        torch.stack([getattr(step, name) for step in played]) for name in ("action", "reward", "done")
+    )
+    window = Window(torch.stack(logits).log_softmax(-1), action, torch.stack(value), reward, done)
+    return actor_critic_loss(window, value_after, recipe)
+
+
+def totals(played: list[Played]) -> tuple[Tensor, Tensor, Tensor]:
+    """Of every seed the raw rewards of a window, the games that ended and those that ended solved, float64 [S] each."""
+    names = ("reward", "done", "solved")
+    rewards, finished, solved = (torch.stack([getattr(step, name) for step in played]) for name in names)
+    return rewards.double().sum((0, 2)), finished.double().sum((0, 2)), solved.double().sum((0, 2))
+
+
+def _by_seed(seen: Observation, num_seeds: int) -> Observation:
+    """[S · B, ...] -> [S, B, ...]."""
+    return Observation(*(one.unflatten(0, (num_seeds, -1)) for one in seen))

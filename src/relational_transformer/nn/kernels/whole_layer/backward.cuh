@@ -7,7 +7,7 @@
 //    holds channels 32 b + 8 q ... + 7 of two rows: 16 bytes at a time from and to memory, dx2 -> dy1 -> dx1 in place in 96 float32 registers. The sums over edges (dC, dDm,
 //    dEm, biases, norms) are split by columns: a matrix of the chunk is staged as bf16 (rows swizzled as in tile.cuh), then warp w reduces columns 24 w ... 24 w + 23 over its
 //    128 edges by mma (staged matrix by ldmatrix.trans = B; A = h1^T, h2^T, dh2^T or a row of ones). Six matrices: de', de'*normal2, dx2 (with h2), normal1 (with dh2; y1 = affine of it, applied to
-//    the sum at the end), dy1*normal1, dx1. After each, the sums are added to `partial` (one lane owns a number: deterministic). dx1 goes to the de buffer (global, bf16).
+//    the sum at the end), dy1*normal1, dx1. After each, the sums are added to `partial` (one lane owns a number: deterministic), as all sums are. dx1 goes to the de buffer (global, bf16).
 // 2. dA, dB (columns by warps, over all edges), dsend, dreceive; nodes backward: T0 = gradient, T1 = normalized, T2 = result, rows by warps; dmessage.
 // 3. a, v and dmessage into shared memory; dv by heads.
 // 4. u_ih = We_v,h^T dmessage_ih into shared memory (as many nodes as fit). Row i a warp: g = e u + v dmessage (the latter a block-diagonal B), softmax backward, ds in place of a; de += a u.
@@ -84,8 +84,8 @@ struct Sizes {
     static constexpr int kShared = kMaxSharedBytes;
 };
 
-// Everything is bf16 unless it says otherwise, and contiguous: gradients of nodes and edges [seeds, graphs, ...], everything else likewise but with
-// kept_graphs graphs from one seed to the next, those of one step or of all steps of a trajectory. The grid is (graphs, seeds).
+// Everything is bf16 unless it says otherwise, and contiguous: gradients of nodes and edges and the sums [seeds, graphs, ...], everything else likewise
+// but with kept_graphs graphs from one seed to the next, those of one step or of all steps of a trajectory. The grid is (graphs, seeds).
 struct Arguments {
     const bf16 *edges, *attention;                                 // the layer's input [N, N, D]; a [H, N, N]
     const bf16 *edge_normals, *edge_hidden;                        // [2, N, N, D], [N, N, kHiddenRow]: see forward.cuh
@@ -98,8 +98,9 @@ struct Arguments {
     bf16* message_gradient;                                        // [H, kept_graphs, N, D / H] of a seed
     bf16 *output_gradient, *node_out_gradient;                     // [N, D] each
     bf16 *node_in_gradient, *send_receive_gradient;                // [N, 32] each
-    float* partial;                                                // [kPartial]
+    float* partial;                                                // [kPartial], added up over launches, one a step
     int kept_graphs;
+    int first, last;                                               // whether this is the first of those launches, and the last
 };
 
 __device__ __forceinline__ float low_half(unsigned pair) { return __uint_as_float(pair << 16); }
@@ -149,7 +150,7 @@ struct Place {
         graph = blockIdx.x, seed = blockIdx.y;
 #endif
     }
-    // Which graph of all seeds' this is, in gradients of nodes and edges and in everything else.
+    // Which graph of all seeds' this is, in gradients of nodes and edges and in sums, and in everything else.
     __device__ __forceinline__ long long given() const { return graph + seed * (int)gridDim.x; }
     __device__ __forceinline__ long long kept() const { return graph + seed * kept_graphs; }
 };
@@ -397,7 +398,7 @@ __device__ __forceinline__ void node_norm_sums(const float* matrix, float* sums)
         const float* at = matrix + row * pitch + column;
         weight += at[0] * at[stride], bias += at[0], before += at[2 * stride];
     }
-    sums[column] = weight, sums[kChannels + column] = bias, sums[2 * kChannels + column] = before;
+    atomicAdd(sums + column, weight), atomicAdd(sums + kChannels + column, bias), atomicAdd(sums + 2 * kChannels + column, before);
 }
 
 // The lane's places in 16 staged rows of channels (swizzled): of row r or r + 8, its eight channels of block b.
@@ -433,7 +434,7 @@ struct EightFloats {
 // left to do for those of Dm and of the first norm's bias: finish_edge_sums. ----
 template <int N>
 __device__ __forceinline__ void edge_update_backward(unsigned char* shared, const bf16* edges_in, const bf16* edge_normals, const bf16* edge_hidden, const bf16* gradient_in,
-                                                     const bf16* weights, const float* vectors, bf16* edges_gradient, float* partial) {
+                                                     const bf16* weights, const float* vectors, bf16* edges_gradient, float* partial, bool first) {
     using S = Sizes<N>;
     constexpr bool whole = S::kRows == S::kEdges;  // no tile reaches beyond the edges; where one does, its rows are zeros there
     const int thread = thread_index(), warp = thread / 32, lane = thread % 32;
@@ -448,9 +449,8 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
         else *(uint4*)target = make_uint4(0, 0, 0, 0);
     }
     cp_async_commit();
-    for (int k = kSumMessageOut / 4 + thread; k < (kSumRows + 5 * kChannels) / 4; k += kThreads)  // the sums over edges begin at 0
-        *(float4*)(partial + 4 * k) = make_float4(0, 0, 0, 0);
-    if (thread < 2 * kHidden2) partial[kSumFeedInBias + thread] = 0;  // the last are unused
+    if (first)  // all sums begin at 0
+        for (int k = thread; k < kPartial / 4; k += kThreads) *(float4*)(partial + 4 * k) = make_float4(0, 0, 0, 0);
 
     constexpr unsigned kOnes = 0x3F803F80u;
     const int columns = row_offset(lane % 16, warp * kOwnColumns + lane / 16 * 8), last_columns = row_offset(lane % 16, warp * kOwnColumns + 16);
@@ -693,7 +693,7 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
     }
 }
 
-// Two sums of the edge update that follow from others, made when those have long been written: dDm = dh2^T y1 from dh2^T normal1, and that of the first norm's bias, the
+// Two sums of the edge update that follow from others, made when those are complete: dDm = dh2^T y1 from dh2^T normal1, and that of the first norm's bias, the
 // sum of dy1 = dx2 + Dm^T dh2. A thread takes a column.
 __device__ __forceinline__ void finish_edge_sums(const bf16* weights, const float* vectors, float* partial) {
     const int column = thread_index();
@@ -732,7 +732,7 @@ __device__ __forceinline__ void reverse_edges_backward(unsigned char* shared, bf
     if (thread < kHidden1) {
         float sum = 0;
         for (int node = 0; node < N; ++node) sum += as_float(small[node * 40 + thread]);
-        partial[kSumSenderBias + thread] = sum;
+        atomicAdd(partial + kSumSenderBias + thread, sum);
     }
     float own[kOwnTiles][4], reverse[kOwnTiles][4];
     clear(own), clear(reverse);
@@ -750,10 +750,10 @@ __device__ __forceinline__ void reverse_edges_backward(unsigned char* shared, bf
 #pragma unroll
     for (int t = 0; t < kOwnTiles; ++t)
 #pragma unroll
-        for (int k = 0; k < 4; k += 2) {
-            const int at = (r + k / 2 * 8) * kChannels + warp * kOwnColumns + 8 * t + 2 * q;
-            *(float2*)(partial + kSumOwn + at) = make_float2(own[t][k], own[t][k + 1]);
-            *(float2*)(partial + kSumReverse + at) = make_float2(reverse[t][k], reverse[t][k + 1]);
+        for (int k = 0; k < 4; ++k) {
+            const int at = (r + k / 2 * 8) * kChannels + warp * kOwnColumns + 8 * t + 2 * q + k % 2;
+            atomicAdd(partial + kSumOwn + at, own[t][k]);
+            atomicAdd(partial + kSumReverse + at, reverse[t][k]);
         }
 }
 
@@ -795,7 +795,7 @@ __device__ __forceinline__ void nodes_backward(unsigned char* shared, const bf16
     if (thread < kNodeHidden) {
         float sum = 0;
         for (int row = 0; row < N; ++row) sum += as_float(hidden_gradient[row * 40 + thread]);
-        partial[kSumNodeInBias + thread] = sum;
+        atomicAdd(partial + kSumNodeInBias + thread, sum);
     }
     node_in_transposed.begin([&](int row, int column) { return floats_at(result + row * S::kPitch + column); });
     node_in_transposed.multiply(hidden_gradient, 40);
@@ -1272,17 +1272,17 @@ __device__ __forceinline__ void run(const Arguments& all) {
     edge_update_backward<N>(shared, all.edges + place.kept() * edge_size, plain_pointer(all.edge_normals + 2 * place.kept() * edge_size), plain_pointer(all.edge_hidden + place.kept() * S::kEdges * kHiddenRow),
                             plain_pointer(all.new_edges_gradient + place.given() * edge_size),
                             plain_pointer(all.weights + (long long)place.seed * kPacked), plain_pointer(all.vectors + (long long)place.seed * kVectors), plain_pointer(all.edges_gradient + place.given() * edge_size),
-                            plain_pointer(all.partial + place.kept() * kPartial));
+                            plain_pointer(all.partial + place.given() * kPartial), all.first);
     cp_async_wait<0>();
     __syncthreads();
 
     place = Place(all.kept_graphs);
-    reverse_edges_backward<N>(shared, all.send_receive_gradient + place.kept() * hidden_size, plain_pointer(all.partial + place.kept() * kPartial));
+    reverse_edges_backward<N>(shared, all.send_receive_gradient + place.kept() * hidden_size, plain_pointer(all.partial + place.given() * kPartial));
     __syncthreads();
     nodes_backward<N>(shared, all.node_normals + place.kept() * N * kNormalRow, all.node_hidden + place.kept() * hidden_size, all.new_nodes_gradient + place.given() * node_size,
                       plain_pointer(all.weights + (long long)place.seed * kPacked), plain_pointer(all.vectors + (long long)place.seed * kVectors),
                       all.node_out_gradient + place.kept() * node_size, all.node_in_gradient + place.kept() * hidden_size, all.output_gradient + place.kept() * node_size,
-                      message_gradient(), plain_pointer(all.partial + place.kept() * kPartial));
+                      message_gradient(), plain_pointer(all.partial + place.given() * kPartial));
 
     place = Place(all.kept_graphs);
     const bf16* weights = plain_pointer(all.weights + (long long)place.seed * kPacked);
@@ -1315,7 +1315,7 @@ __device__ __forceinline__ void run(const Arguments& all) {
     });
     ToEdges<N> to_edges;
     to_edges.load_weights(weights + kToEdges);
-    finish_edge_sums(weights, all.vectors + (long long)place.seed * kVectors, plain_pointer(all.partial + place.kept() * kPartial));
+    if (all.last) finish_edge_sums(weights, all.vectors + (long long)place.seed * kVectors, plain_pointer(all.partial + place.given() * kPartial));
     if (thread < 3 * D / 4) {  // four columns a thread
         float4 sum = make_float4(0, 0, 0, 0);
 #pragma unroll
@@ -1323,7 +1323,8 @@ __device__ __forceinline__ void run(const Arguments& all) {
             const uint2 pairs = *(const uint2*)(qkv_gradient + row * 3 * D + 4 * thread);
             sum.x += low_half(pairs.x), sum.y += high_half(pairs.x), sum.z += low_half(pairs.y), sum.w += high_half(pairs.y);
         }
-        *(float4*)(all.partial + place.kept() * kPartial + kSumQkvBias + 4 * thread) = sum;
+        float* sums = all.partial + place.given() * kPartial + kSumQkvBias + 4 * thread;
+        atomicAdd(sums, sum.x), atomicAdd(sums + 1, sum.y), atomicAdd(sums + 2, sum.z), atomicAdd(sums + 3, sum.w);
     }
     to_edges.multiply(shared, query_key_gradient, plain_pointer(all.edges_gradient + place.given() * edge_size));
 }

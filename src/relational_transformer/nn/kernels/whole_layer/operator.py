@@ -101,7 +101,7 @@ class Arguments(ctypes.Structure):
             *("message_gradient", "output_gradient", "node_out_gradient"),
             *("node_in_gradient", "send_receive_gradient", "sums"),
         )
-    ] + [("kept_graphs", ctypes.c_int)]
+    ] + [(name, ctypes.c_int) for name in ("kept_graphs", "first", "last")]
 
 
 @torch.library.custom_op(
@@ -149,7 +149,7 @@ def layer_backward_operator(
     }
     sums = nodes.new_empty(seeds, graphs, NUM_SUMS, dtype=torch.float32)
     tensors = (*inputs, nodes_gradient, edges_gradient, *rows.values(), sums)
-    arguments = Arguments(*(tensor.data_ptr() for tensor in tensors), graphs)
+    arguments = Arguments(*(tensor.data_ptr() for tensor in tensors), graphs, True, True)
     launch("layer_backward", count, (graphs, seeds), [arguments], edges.device)
     rows |= {
         "messages": messages,

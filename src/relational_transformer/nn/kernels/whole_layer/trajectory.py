@@ -60,10 +60,10 @@ def kept_shapes(nodes: int) -> dict[str, tuple[int, ...]]:
 
 
 def kept_bytes(layers: int, num_steps: int, seeds: int, graphs: int, nodes: int) -> int:
-    """What a trajectory keeps for its backward pass: rows and sums, what layers read, and the nodes of the last one."""
+    """What a trajectory keeps for its backward pass: rows, what layers read, the nodes of the last one, and sums."""
     numbers = sum(torch.Size(shape).numel() for shape in kept_shapes(nodes).values())
     read = CHANNELS * (layers * (nodes + nodes**2) + 2 * nodes)
-    return num_steps * seeds * graphs * (layers * (2 * numbers + 4 * NUM_SUMS) + 2 * read)
+    return seeds * graphs * (num_steps * 2 * (layers * numbers + read) + layers * 4 * NUM_SUMS)
 
 
 class Trajectory:
@@ -106,12 +106,13 @@ class _Layers:
     def __init__(self, packed: Sequence[Packed], num_steps: int, graphs: int, count: int) -> None:
         like = packed[0].backward_matrices
         layers, seeds = len(packed), len(like)
-        self.packed, self.grid, self.count, self.kept_graphs = packed, (graphs, seeds), count, num_steps * graphs
+        self.packed, self.grid, self.count = packed, (graphs, seeds), count
+        self.num_steps, self.kept_graphs, self.steps_differentiated = num_steps, num_steps * graphs, 0
         steps = (seeds, num_steps, graphs)
         self.nodes = like.new_empty(layers + 1, *steps, count, CHANNELS)
         self.edges = like.new_empty(layers, *steps, count, count, CHANNELS)
         self.last_nodes = like.new_empty(num_steps, seeds, graphs, count, CHANNELS)
-        self.sums = like.new_empty(layers, *steps, NUM_SUMS, dtype=torch.float32)
+        self.sums = like.new_empty(layers, seeds, graphs, NUM_SUMS, dtype=torch.float32)
         self.rows: dict[str, Tensor] = {}
         for name, shape in kept_shapes(count).items():
             if name in BY_HEAD:
@@ -129,6 +130,7 @@ class _Layers:
         nodes_gradient, edges_gradient = nodes_gradient.contiguous(), edges_gradient.contiguous()
         for layer in reversed(range(len(self.packed))):
             nodes_gradient, edges_gradient = self._backward(layer, step, nodes_gradient, edges_gradient)
+        self.steps_differentiated += 1
         return nodes_gradient, edges_gradient
 
     def parameter_gradients(self) -> list[Learnt]:
@@ -136,7 +138,7 @@ class _Layers:
         self.nodes[-1].copy_(self.last_nodes.transpose(0, 1))
         rows = {name: rows.flatten(0, 1) for name, rows in self.rows.items()}
         rows["new_nodes"] = self.nodes[1:].flatten(0, 1)
-        sums = self.sums.flatten(0, 1).sum((1, 2)).to(self.nodes.dtype)
+        sums = self.sums.flatten(0, 1).sum(1).to(self.nodes.dtype)
         found = weight_gradients(rows, self.nodes[:-1].flatten(0, 1), self.edges.flatten(0, 1), sums)
         layers = len(self.packed)
         return [Learnt(*of_layer) for of_layer in zip(*(tensor.chunk(layers) for tensor in found), strict=True)]
@@ -163,8 +165,9 @@ class _Layers:
         kept = [self.edges[layer, :, step], *(self._of_step(name, layer, step) for name in READ)]
         made = torch.empty_like(given[0]), torch.empty_like(given[1])
         rows = [self._of_step(name, layer, step) for name in BACKWARD]
-        tensors = (*kept, *given, *self.packed[layer][2:], *made, *rows, self.sums[layer, :, step])
-        arguments = Arguments(*(tensor.data_ptr() for tensor in tensors), self.kept_graphs)
+        tensors = (*kept, *given, *self.packed[layer][2:], *made, *rows, self.sums[layer])
+        is_first, is_last = self.steps_differentiated == 0, self.steps_differentiated == self.num_steps - 1
+        arguments = Arguments(*(tensor.data_ptr() for tensor in tensors), self.kept_graphs, is_first, is_last)
         launch("layer_backward", self.count, self.grid, [arguments], given[0].device)
         return made
 

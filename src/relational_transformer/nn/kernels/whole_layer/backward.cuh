@@ -1,6 +1,6 @@
 // layer_backward: the gradients of one relational transformer layer, one thread block a graph. Fragment layouts: lane = 4 r + q; see mma_16x8x16 in
 // the emulator of the tests. Weights come packed (`pack_backward` in parameters.py): every matrix W [out, in] that is a B operand, and its transpose where
-// needed, in fragment order, so that a fragment is one 8-byte load of a lane (16 bytes where the weights are the left operand). What the kernel leaves to products of matrices outside: operator.py.
+// needed, in fragment order, so that a fragment is one 8-byte load of a lane (16 bytes where the weights are the left operand). What the kernel leaves to products of matrices outside: weight_gradients.py.
 //
 // Phases, a barrier between each two:
 // 1. Edge update backward. e -> shared (cp.async), for later. The forward kept the normalized edges, 1 / std, h1 and h2. A chunk is 8 tiles of 16 edges, one a warp; a lane
@@ -51,7 +51,7 @@ constexpr int kPacked = kToEdges + 192 * 416;
 constexpr int kNorm1Weight = 0, kNorm2Weight = 192, kEdgeVectors = 384, kNorm1Bias = 384;
 constexpr int kNodeNorm1Weight = 576, kNodeNorm2Weight = 768, kVectors = 960;
 
-// Sums over one graph, in floats: SUMS of parameters.py.
+// Sums over one graph, at all steps, in floats: SUMS of parameters.py.
 constexpr int kSumOwn = 0, kSumReverse = 3072, kSumMessageOut = 6144, kSumFeedOut = 9216, kSumFeedIn = 10752, kSumRows = 12288;
 constexpr int kSumEdgeNorm1Bias = 13248, kSumNodeNorm2 = 13440 /* weight, bias, then the bias of F2 */, kSumNodeNorm1 = 14016 /* likewise, of Wo */;
 constexpr int kSumQkvBias = 14592, kSumNodeInBias = 15168, kSumSenderBias = 15200, kSumFeedInBias = 15216, kPartial = 15232;

@@ -13,13 +13,13 @@ from relational_transformer.cli import main
 from relational_transformer.commands.train_sokoban_display import show_result
 from relational_transformer.sokoban import Recipe, SokobanConfig, load_agent, load_levels
 from relational_transformer.sokoban.chance import test_noise as noise_of_test
-from relational_transformer.sokoban.evaluation import solved_levels
+from relational_transformer.sokoban.evaluation import Player, solved_levels
 from relational_transformer.sokoban.rules import TIME_LIMIT
 from relational_transformer.sokoban.splits import remember_folder
 from relational_transformer.training import RunFolder
 from tests.sokoban.small import LONG_CORRIDOR, ROOMS, write_levels
 
-SMALL = ["--size", "16", "--num-layers", "1", "--num-games", "4", "--steps", "480", "--report-interval", "240"]
+SMALL = ["--size", "16", "--num-layers", "1", "--games", "4", "--steps", "480", "--report-interval", "240"]
 QUICK = [*SMALL, "--size-classes", "3", "--compile", "off", "--device", "cpu"]
 NUM_LEVELS = 5
 
@@ -50,7 +50,7 @@ def test_training_leaves_a_whole_run_folder(trained):
     assert result["levels"]["test"] == NUM_LEVELS
     assert trained[1] not in folder.config.read_text() + folder.result.read_text()
     assert result["config"]["task"] == "sokoban"
-    assert result["config"]["recipe"]["learning_rate"] == 1.28e-4
+    assert result["config"]["recipe"]["learning_rate"] == 3.2e-5  # of four games
     assert result["config"]["recipe"]["size_classes"] == 3
     assert len(folder.read_metrics()) == 2
     assert folder.curves.stat().st_size > 1_000
@@ -83,7 +83,8 @@ def test_an_agent_plays_the_games_that_it_was_scored_by(trained, capsys):
     for row in result["seeds"]:
         agent = load_agent(run, row["seed"])
         noise = noise_of_test(row["seed"], TIME_LIMIT, NUM_LEVELS)
-        expected = solved_levels(agent, dict(agent.named_parameters()), levels, noise).tolist()
+        player = Player(dict(agent.named_parameters()), noise)
+        expected = solved_levels(agent, [player], levels)[0].tolist()
         seed = [] if row["seed"] == 3 else ["--seed", str(row["seed"])]  # by default the first
         for level, solved in enumerate(expected):
             assert main(["play", "sokoban", str(run), *seed, "--level", str(level)]) == 0

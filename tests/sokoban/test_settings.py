@@ -43,3 +43,15 @@ def test_no_discount_at_all_is_a_recipe():
 def test_what_cannot_be_a_run_is_refused(changes: dict, message: str):
     with pytest.raises(ValueError, match=message):
         replace(SokobanConfig("rt", RECIPES["batched"], settings=AgentSettings()), **changes)
+
+
+@pytest.mark.parametrize(("games", "rate"), [(1, 1.6e-5), (16, 6.4e-5), (64, 1.28e-4), (128, 1.81e-4)])
+def test_the_learning_rate_grows_with_the_root_of_the_number_of_games(games: int, rate: float):
+    assert RECIPES["original"].with_games(games).learning_rate == rate
+    assert RECIPES["batched"].with_games(games).learning_rate == pytest.approx(rate, rel=0.01)
+    assert RECIPES["batched"].with_games(games).num_games == games
+
+
+def test_no_games_are_refused():
+    with pytest.raises(ValueError, match="num_games must be a positive integer, got 0"):
+        RECIPES["batched"].with_games(0)

@@ -42,13 +42,14 @@ class TrainSokobanArguments:
     """Folder of the run; by default runs/sokoban-MODEL-RECIPE."""
     steps: int | None = None
     """Steps that each seed plays; 10 million by default."""
-    num_games: int | None = None
-    """Games that each seed plays at once."""
+    games: int | None = None
+    """Games that each seed plays at once; the learning rate grows with the square root of their number."""
     window: int | None = None
     """Steps of every game between two updates."""
     size_classes: int | None = None
     """Classes of games by the size of their levels, at most; each is padded to its own largest level."""
     learning_rate: float | None = None
+    """Adam's; by default 1.6e-5 times the square root of the number of games."""
     report_interval: int | None = None
     """Steps over which the share of solved levels is taken; the parameters after the best interval are tested."""
     train_levels: int = SokobanConfig.train_levels
@@ -99,6 +100,9 @@ def run(arguments: TrainSokobanArguments) -> None:
 
 
 def _recipe(arguments: TrainSokobanArguments) -> Recipe:
-    names = ("steps", "num_games", "window", "size_classes", "learning_rate", "report_interval")
+    recipe = RECIPES[arguments.recipe]
+    if arguments.games is not None:
+        recipe = recipe.with_games(arguments.games)
+    names = ("steps", "window", "size_classes", "learning_rate", "report_interval")
     given = {name: getattr(arguments, name) for name in names}
-    return replace(RECIPES[arguments.recipe], **{name: value for name, value in given.items() if value is not None})
+    return replace(recipe, **{name: value for name, value in given.items() if value is not None})

@@ -1,46 +1,95 @@
 """The score as WMG takes it: every level is played once, and counts if it is solved within the time limit."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
-from torch.func import functional_call
 
-from .agent import Agent, Decision, Memo
+from relational_transformer.training.compiling import should_compile
+from relational_transformer.training.config import CompileMode
+from relational_transformer.training.over_seeds import Parameters
+
+from .agent import Agent, Memo
 from .chance import sample
 from .environment import Environment
+from .fleet_agent import FleetAgent
 from .levels import Levels
 from .rules import TIME_LIMIT
-from .size_classes import node_capacity
+from .size_classes import size_classes
+from .window import by_seed
 
-LEVELS_AT_ONCE = 250
+GAMES_AT_ONCE = 2_048
+SHARES = 8
+"""Levels are cut into two classes by size at eighths, so that few nodes are padded and few shapes compiled."""
+STEPS_BETWEEN_LOOKS = 10
+"""Looking whether all games have ended waits for the device."""
+
+
+class Player(NamedTuple):
+    """An agent's parameters by name, and numbers in [0, 1) to sample its actions with, [120, M]; None takes the most
+    probable action every time."""
+
+    parameters: Parameters
+    uniform: Tensor | None
+
+
+def tests_compiled(mode: CompileMode, device: torch.device) -> bool:
+    """Whether to compile for a test: on a CUDA device, unless compiling is off. On a CPU it would not pay."""
+    return device.type == "cuda" and should_compile(mode, device, TIME_LIMIT)
 
 
 @torch.no_grad()
-def solved_levels(agent: Agent, parameters: dict[str, Tensor], levels: Levels, uniform: Tensor | None) -> Tensor:
-    """Which levels the agent solves, bool [M]. They are played by size, so that few nodes are padded.
+def solved_levels(agent: Agent, players: Sequence[Player], levels: Levels, *, compiled: bool = False) -> Tensor:
+    """Which levels each player solves, bool [P, M].
 
-    Args:
-        parameters: those to play with, by name.
-        uniform: numbers in [0, 1) to sample the actions with, [120, M]; None takes the most probable action.
+    All players play at once, as a fleet. Levels are played by size in batches of equal shapes, each until all of its
+    games have ended.
     """
     device = levels.agent.device
-    solved = torch.zeros(len(levels), dtype=torch.bool, device=device)
-    for numbers in levels.num_open.argsort(stable=True).split(LEVELS_AT_ONCE):
-        played = levels[numbers]
-        environment = Environment(played, torch.arange(len(played), device=device), node_capacity(played.open_cells))
-        memo = no_memo(agent, len(played), device)
-        ever_solved, playing = torch.zeros_like(memo.kept), torch.ones_like(memo.kept)
-        for step in range(TIME_LIMIT):
-            observation = environment.observe()
-            decision: Decision = functional_call(agent, parameters, (observation, memo))
-            action = choose_action(decision.logits, None if uniform is None else uniform[step, numbers])
-            outcome = environment.step(action)
-            ever_solved |= outcome.solved & playing
-            playing &= ~outcome.done
-            memo = Memo(decision.memo, torch.ones_like(memo.kept))
-            if step % 10 == 9 and not playing.any():
-                break
-        solved[numbers] = ever_solved
+    fleet = FleetAgent(agent, len(players), compiled=compiled)
+    names = players[0].parameters
+    parts = fleet.lay_out({name: torch.stack([player.parameters[name] for player in players]) for name in names})
+    # The most probable action is made where there is no number; -1 says so.
+    none = torch.full((TIME_LIMIT, len(levels)), -1.0, device=device)
+    uniform = torch.stack([none if player.uniform is None else player.uniform for player in players], dim=1)
+    solved = torch.zeros(len(players), len(levels), dtype=torch.bool, device=device)
+    for one in size_classes(levels.to("cpu"), SHARES, most=2):
+        count = -(-len(one.levels) * len(players) // GAMES_AT_ONCE)  # batches
+        for numbers in _equal_parts(one.levels.to(device), count):
+            played = Environment(levels[numbers], _each(numbers, len(players)), one.capacity)
+            memo = no_memo(agent, played.num_games, device)
+            solved[:, numbers] = _play(fleet, parts, played, memo, uniform[..., numbers])
     return solved
+
+
+def _play(fleet: FleetAgent, parts: list[Tensor], environment: Environment, memo: Memo, uniform: Tensor) -> Tensor:
+    """Which of the games [P · B] are solved, bool [P, B]; uniform [120, P, B]."""
+    players = fleet.num_seeds
+    memo = Memo(*(tensor.unflatten(0, (players, -1)) for tensor in memo))
+    solved, playing = torch.zeros_like(memo.kept), torch.ones_like(memo.kept)
+    for step in range(TIME_LIMIT):
+        decision = fleet(parts, by_seed(environment.observe(), players), memo)
+        greedy = decision.logits.argmax(-1)
+        action = torch.where(uniform[step] < 0, greedy, sample(decision.logits.softmax(-1), uniform[step]))
+        outcome = environment.step(action.flatten())
+        solved |= outcome.solved.view_as(solved) & playing
+        playing &= ~outcome.done.view_as(playing)
+        memo = Memo(decision.memo, torch.ones_like(memo.kept))
+        if step % STEPS_BETWEEN_LOOKS == STEPS_BETWEEN_LOOKS - 1 and not playing.any():
+            break
+    return solved
+
+
+def _each(numbers: Tensor, times: int) -> Tensor:
+    """The places of some numbers, 0 ... B - 1, so many times over."""
+    return torch.arange(len(numbers), device=numbers.device).repeat(times)
+
+
+def _equal_parts(numbers: Tensor, count: int) -> list[Tensor]:
+    """Cut into parts of one length; where they do not come out even, the last repeats some of the numbers."""
+    length = -(-len(numbers) // count)
+    return [numbers[max(0, min(start, len(numbers) - length)) :][:length] for start in range(0, count * length, length)]
 
 
 def choose_action(logits: Tensor, uniform: Tensor | None) -> Tensor:

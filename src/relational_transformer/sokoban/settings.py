@@ -1,7 +1,7 @@
 """Sizes of the agent, and recipes to train it: every number in one place."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from relational_transformer.nn.checks import check_positive
 
@@ -73,6 +73,20 @@ class Recipe:
         if self.discount > 1:
             raise ValueError(f"discount must be at most 1, got {self.discount!r}")
 
+    def with_games(self, num_games: int) -> "Recipe":
+        r"""The same recipe for another number of games: the learning rate grows with the square root of their number.
+
+        Adam divides by the root of the mean square of the gradient. Where that is mostly noise, as here, it falls as
+        $1 / \sqrt{B}$ with the games that are averaged over, and an update goes $\sqrt{B}$ times as far along the mean
+        gradient; with a rate $\sqrt{B}$ times as large, B times as far, like the B updates of one game in its place.
+
+        >>> Recipe().with_games(16).learning_rate
+        6.4e-05
+        """
+        check_positive(num_games=num_games)
+        rate = self.learning_rate * math.sqrt(num_games / self.num_games)
+        return replace(self, num_games=num_games, learning_rate=float(f"{rate:.3g}"))
+
     @property
     def steps_of_update(self) -> int:
         return self.num_games * self.window
@@ -90,6 +104,5 @@ class Recipe:
 RECIPES = {
     # WMG's numbers; its shorter windows at the ends of games are not made.
     "original": Recipe(),
-    # The learning rate grows with the square root of the batch: sqrt(64) times the original.
-    "batched": Recipe(num_games=64, size_classes=2, learning_rate=1.28e-4),
+    "batched": replace(Recipe().with_games(64), size_classes=2),
 }

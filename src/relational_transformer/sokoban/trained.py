@@ -14,7 +14,7 @@ from .agent import Agent, Memo
 from .chance import test_noise
 from .config import SokobanConfig
 from .environment import Environment
-from .evaluation import choose_action, no_memo, solved_levels
+from .evaluation import Player, choose_action, no_memo, solved_levels, tests_compiled
 from .levels import Levels, load_levels
 from .rules import TIME_LIMIT
 from .splits import remembered_folder
@@ -70,12 +70,17 @@ def evaluate_run(folder: RunFolder, device: torch.device, levels: Levels) -> dic
     config.prepare_torch()
     agent, levels = config.build().to(device), levels.to(device)
     shares: dict[int, tuple[float, float] | None] = dict.fromkeys(config.seeds)
-    for number, seed in enumerate(config.seeds):
-        if finite[number]:
-            own = {name: for_computing(one[number].to(device), config.precision) for name, one in best.items()}
-            noise = test_noise(seed, TIME_LIMIT, len(levels)).to(device)
-            sampled, greedy = (solved_levels(agent, own, levels, uniform) for uniform in (noise, None))
-            shares[seed] = sampled.double().mean().item(), greedy.double().mean().item()
+    played = [number for number in range(len(config.seeds)) if finite[number]]
+    players = []
+    for number in played:
+        own = {name: for_computing(one[number].to(device), config.precision) for name, one in best.items()}
+        noise = test_noise(config.seeds[number], TIME_LIMIT, len(levels)).to(device)
+        players += [Player(own, noise), Player(own, None)]
+    if players:
+        compiled = tests_compiled(config.compile, device)
+        solved = solved_levels(agent, players, levels, compiled=compiled).double().mean(1).tolist()
+        for place, number in enumerate(played):
+            shares[config.seeds[number]] = solved[2 * place], solved[2 * place + 1]
     return shares
 
 

@@ -14,6 +14,7 @@ from relational_transformer.files import write_json
 from relational_transformer.training.checkpoint import load_checkpoint, save_checkpoint
 from relational_transformer.training.compiling import should_compile
 from relational_transformer.training.fleet import Fleet, initialise, keep_best
+from relational_transformer.training.over_seeds import Parameters
 from relational_transformer.training.precision import for_computing
 from relational_transformer.training.provenance import provenance
 from relational_transformer.training.run_folder import RunFolder
@@ -22,7 +23,7 @@ from .chance import draw, first_levels, test_noise
 from .config import SokobanConfig
 from .engine import Engine
 from .environment import Environment
-from .evaluation import solved_levels
+from .evaluation import Player, solved_levels, tests_compiled
 from .rules import TIME_LIMIT
 from .size_classes import size_classes
 from .splits import Splits
@@ -196,20 +197,15 @@ class SokobanTrainer:
         """Test every seed and write the result."""
         self.save()
         seconds = self.seconds
-        best, last = self.fleet.split(self.best), self.fleet.parameters
         finite, best_solved = self.engine.finite.tolist(), self.best_solved.tolist()
-        levels = self.splits.test.to(self.device)
+        shares = self._test([number for number, is_finite in enumerate(finite) if is_finite])
         rows = []
         for number, seed in enumerate(self.config.seeds):
             row: dict[str, Any] = {"seed": seed, "validation": None, "examples_of_best": None}
             row |= dict.fromkeys(("test", "test_greedy", "test_of_last"))
             if finite[number]:
-                noise = test_noise(seed, TIME_LIMIT, len(levels)).to(self.device)
-                row["validation"], row["examples_of_best"] = best_solved[number], self._examples_of_best(number)
-                row["test"] = self._score(best, number, levels, noise)
-                row["test_greedy"] = self._score(best, number, levels, None)
-                is_last = all(torch.equal(best[name][number], last[name][number]) for name in best)
-                row["test_of_last"] = row["test"] if is_last else self._score(last, number, levels, noise)
+                row |= {"validation": best_solved[number], "examples_of_best": self._examples_of_best(number)}
+                row |= shares[number]
             rows.append({**row, "failed": not finite[number]})
         result = {
             "config": self.config.as_dict(),
@@ -224,9 +220,27 @@ class SokobanTrainer:
         write_json(self.folder.result, result)
         return result
 
-    def _score(self, parameters: dict[str, Tensor], number: int, levels: Any, noise: Tensor | None) -> float:
-        own = {name: for_computing(values[number], self.config.precision) for name, values in parameters.items()}
-        return solved_levels(self.agent, own, levels, noise).double().mean().item()
+    def _test(self, numbers: list[int]) -> dict[int, dict[str, float]]:
+        """The shares of the test levels that some seeds solve, by number and name, all played at once."""
+        best, last = self.fleet.split(self.best), self.fleet.parameters
+        levels = self.splits.test.to(self.device)
+        players: dict[tuple[int, str], Player] = {}
+        for number in numbers:
+            noise = test_noise(self.config.seeds[number], TIME_LIMIT, len(levels)).to(self.device)
+            own, own_last = (self._for_computing(vectors, number) for vectors in (best, last))
+            players[number, "test"] = Player(own, noise)
+            players[number, "test_greedy"] = Player(own, None)
+            players[number, "test_of_last"] = Player(own_last, noise)
+        if not players:
+            return {}
+        compiled = tests_compiled(self.config.compile, self.device)
+        solved = solved_levels(self.agent, list(players.values()), levels, compiled=compiled).double().mean(1).tolist()
+        shares = dict(zip(players, solved, strict=True))
+        names = ("test", "test_greedy", "test_of_last")
+        return {number: {name: shares[number, name] for name in names} for number in numbers}
+
+    def _for_computing(self, parameters: Parameters, number: int) -> Parameters:
+        return {name: for_computing(values[number], self.config.precision) for name, values in parameters.items()}
 
     def _load(self, part: int) -> None:
         """Draw what chance decides in a part, unless it is the one under way."""

@@ -37,7 +37,7 @@ class Played(NamedTuple):
 
 def begin(environment: Environment, board: Board, draw: Draw, position: Tensor, num_seeds: int) -> Beginning:
     """The beginning of the window number `position` [1] of those drawn."""
-    seen = _by_seed(environment.observer.observe(board), num_seeds)
+    seen = by_seed(environment.observer.observe(board), num_seeds)
     uniform, next_level = (drawn.index_select(0, position).squeeze(0).unbind() for drawn in draw)
     # Tensors of their own: parts of a larger one would begin at odd addresses.
     return Beginning(seen, [one.clone() for one in uniform], [one.flatten().clone() for one in next_level])
@@ -49,7 +49,7 @@ def play(environment: Environment, board: Board, logits: Tensor, uniform: Tensor
     action = sample(logits.log_softmax(-1).exp(), uniform)
     board, seen, reward, done, solved = environment.turn(board, action.flatten(), next_level)
     reward, done, solved = (one.unflatten(0, (num_seeds, -1)) for one in (reward, done, solved))
-    return Played(board, _by_seed(seen, num_seeds), action, reward, done, solved, ~done)
+    return Played(board, by_seed(seen, num_seeds), action, reward, done, solved, ~done)
 
 
 def losses_of_window(
@@ -70,6 +70,6 @@ def totals(played: list[Played]) -> tuple[Tensor, Tensor, Tensor]:
     return rewards.double().sum((0, 2)), finished.double().sum((0, 2)), solved.double().sum((0, 2))
 
 
-def _by_seed(seen: Observation, num_seeds: int) -> Observation:
+def by_seed(seen: Observation, num_seeds: int) -> Observation:
     """[S · B, ...] -> [S, B, ...]."""
     return Observation(*(one.unflatten(0, (num_seeds, -1)) for one in seen))

@@ -10,7 +10,6 @@ from relational_transformer.processors import Settings
 from relational_transformer.reasoning import Batch, Network, build_network
 from relational_transformer.reasoning.folded_steps import begin, between, leave
 from relational_transformer.reasoning.folding import fold
-from relational_transformer.reasoning.network import Carry
 
 SMALL = Settings(
     hidden_size=12, num_heads=3, num_layers=1, node_hidden_size=8, edge_hidden_sizes=(6, 5), pointers_from_edges=True
@@ -32,11 +31,9 @@ def folded_loss(network: Network, batch: Batch, teacher_forced: torch.Tensor) ->
         for layer in network.processor.transformer.layers:
             nodes, edges = layer(nodes, edges)
         if following is None:
-            carry = leave(network, folded, carry, step, nodes, edges)
-        else:
-            carry, nodes, edges = between(network, folded, carry, step, following, nodes, edges)
-    hidden = network.processor.leave(nodes, edges)
-    return network.losses(batch, Carry(hidden, {}, carry.outputs, carry.hint_losses)).total
+            return leave(network, folded, carry, step, batch, nodes, edges)
+        carry, nodes, edges = between(network, folded, carry, step, following, nodes, edges)
+    raise AssertionError("a batch has at least one step")
 
 
 def noise_for(batch: Batch) -> torch.Tensor:

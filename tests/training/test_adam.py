@@ -27,11 +27,12 @@ def test_equals_torchs_adam_for_every_seed():
             torch.testing.assert_close(fleet.parameters[name][seed], parameter.detach(), rtol=1e-5, atol=1e-6)
 
 
-def test_a_linear_of_an_encoder_without_gradient_is_left_alone():
-    def build() -> nn.Module:
-        return nn.ModuleDict({"encoder": ColumnEncoder([("scalar", 0, 1), ("category", 0, 2)], 4)})
+def build_encoder() -> nn.Module:
+    return nn.ModuleDict({"encoder": ColumnEncoder([("scalar", 0, 1), ("category", 0, 2)], 4)})
 
-    models, fleet = make_fleet(build, seeds=(0, 1))
+
+def test_a_linear_of_an_encoder_without_gradient_is_left_alone():
+    models, fleet = make_fleet(build_encoder, seeds=(0, 1))
     adam = Adam(fleet, models[0], learning_rate=0.1)
     adam.step(torch.ones_like(fleet.values))
     before = {name: value.detach().clone() for name, value in fleet.parameters.items()}
@@ -42,6 +43,25 @@ def test_a_linear_of_an_encoder_without_gradient_is_left_alone():
     moved = fleet.parameters["encoder.weight"] != before["encoder.weight"]
     assert moved.any(-1).tolist() == [[False, True, True], [False, False, False]]
     assert torch.equal(fleet.split(fleet.first)["encoder.weight"][1], fleet.split(moments)["encoder.weight"][1])
+
+
+def test_encoders_are_found_wherever_they_lie_between_other_parameters():
+    def build() -> nn.Module:
+        encoders = {name: ColumnEncoder([("scalar", 0, 1), ("mask", 0, 1)], 4) for name in ("inputs", "hints")}
+        return nn.ModuleDict({"first": nn.Linear(3, 2), **encoders, "last": nn.Linear(2, 5)})
+
+    models, fleet = make_fleet(build, seeds=(0, 1))
+    adam = Adam(fleet, models[0], learning_rate=0.1)
+    adam.step(torch.ones_like(fleet.values))
+    before = {name: value.detach().clone() for name, value in fleet.parameters.items()}
+    gradient = torch.zeros_like(fleet.values)
+    fleet.split(gradient)["hints.weight"][1, 0, 2] = 1.0
+    adam.step(gradient)
+    moved = {name: (value != before[name]).flatten(2).any(-1).tolist() for name, value in fleet.parameters.items()
+             if name.endswith("s.weight")}  # fmt: skip
+    assert moved == {"inputs.weight": [[False] * 2] * 2, "hints.weight": [[False] * 2, [True, False]]}
+    for name in ("first.weight", "first.bias", "last.weight", "last.bias", "inputs.bias", "hints.bias"):
+        assert (fleet.parameters[name] != before[name]).all(), f"{name} goes on along its momentum"
 
 
 def test_keep_best_copies_the_better_seeds_alone():

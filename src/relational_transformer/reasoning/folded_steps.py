@@ -15,10 +15,10 @@ from relational_transformer.processors.relational import RelationalProcessor
 
 from .decoders import FEW, pool, precise, read_out
 from .encoders import Columns, mix
-from .features import Packed
+from .features import Batch, Packed
 from .folding import Folded, Parts, at_map, fold, maps_of, unfold
 from .hints import feed_hints
-from .network import Network, keep
+from .network import Carry, Network, keep
 from .steps import Step
 
 
@@ -66,12 +66,13 @@ def between(
 
 
 def leave(
-    network: Network, folded: Folded, carry: FoldedCarry, step: Step, nodes: Tensor, edges: Tensor
-) -> FoldedCarry:
-    """The carry after the last step; there is nothing more to read in it."""
+    network: Network, folded: Folded, carry: FoldedCarry, step: Step, batch: Batch, nodes: Tensor, edges: Tensor
+) -> Tensor:
+    """The loss of a batch, of which nothing but the outputs is read, after its last step."""
     parts = unfold(network, folded)
-    read, _ = _read(parts, _leave_processor(network, nodes, edges))
-    return _decode(network, parts, carry, step, read)[1]
+    new = _leave_processor(network, nodes, edges)
+    hints, last = _decode(network, parts, carry, step, _read(parts, new)[0])
+    return network.loss(batch, Carry(new, hints, last.outputs, last.hint_losses))
 
 
 def _read(parts: Parts, state: GraphState) -> tuple[Packed, Packed]:

@@ -258,6 +258,10 @@ class Network(nn.Module):
         total = torch.stack([losses.sum() for losses in (*of_outputs.values(), *carry.hint_losses.values())]).sum()
         return Losses(total, {**unpack(self.outputs, of_outputs), **unpack(self.hints, carry.hint_losses)})
 
+    def loss(self, batch: Batch, carry: Carry) -> Tensor:
+        """The total of `losses` alone."""
+        return self.losses(batch, carry).total
+
     def predict(
         self,
         inputs: Packed,

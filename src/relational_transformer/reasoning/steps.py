@@ -58,16 +58,15 @@ def make_schedule(hints: Iterable[FeatureGroup], batch: Batch, teacher_forced: T
 
 def make_steps(hints: Packed, schedule: Schedule) -> list[Step]:
     """All steps, of hints [T, ...] and schedule: step t sees hints t and predicts hints t + 1."""
-    by_step = {key: aligned_rows(hint) for key, hint in hints.items()}
-    forced, is_target, keeps_output = (aligned_rows(tensor) for tensor in schedule[:3])
+    forced, is_target, keeps_output, totals = schedule
     return [
         Step(
-            {key: hint[number] for key, hint in by_step.items()},
-            {key: hint[min(number + 1, len(hint) - 1)] for key, hint in by_step.items()},
+            {key: hint[number] for key, hint in hints.items()},
+            {key: hint[min(number + 1, len(hint) - 1)] for key, hint in hints.items()},
             forced[number],
             is_target[number],
             keeps_output[number],
-            schedule.totals,
+            totals,
         )
         for number in range(len(forced))
     ]
@@ -77,16 +76,16 @@ ALIGNMENT = 16
 """Bytes. The compiler copies what does not begin at a multiple of it."""
 
 
-def aligned_rows(tensor: Tensor) -> list[Tensor]:
-    """The rows [...] of a tensor [T, ...], contiguous and each beginning at a multiple of `ALIGNMENT` bytes.
+def aligned_rows(tensor: Tensor) -> Tensor:
+    """A copy of a tensor [T, ...] whose rows are contiguous and each begin at a multiple of `ALIGNMENT` bytes.
 
     >>> rows = aligned_rows(torch.arange(6, dtype=torch.int8).view(2, 3))
-    >>> [row.tolist() for row in rows], rows[1].data_ptr() - rows[0].data_ptr()
+    >>> rows.tolist(), rows[1].data_ptr() - rows[0].data_ptr()
     ([[0, 1, 2], [3, 4, 5]], 16)
     """
-    shape, rows = tensor.shape[1:], tensor.contiguous().flatten(1)
+    shape, rows = tensor.shape, tensor.contiguous().flatten(1)
     too_many = rows.shape[1] * rows.element_size() % ALIGNMENT
     if too_many:
         padding = (ALIGNMENT - too_many) // rows.element_size()
         rows = torch.cat([rows, rows.new_zeros(len(rows), padding)], dim=1)
-    return [row[: shape.numel()].view(shape) for row in rows.unbind(0)]
+    return rows[:, : shape[1:].numel()].view(shape)

@@ -1,12 +1,14 @@
 """Adam for a fleet, with the published rule that a feature without any gradient is left alone."""
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from relational_transformer.reasoning.encoders import ColumnEncoder
 
+from .compiling import compiled_for
 from .fleet import Fleet
 
 BETAS = (0.9, 0.999)
@@ -26,26 +28,44 @@ class Adam:
     def __init__(self, fleet: Fleet, module: nn.Module, learning_rate: float, compiled: bool = False) -> None:
         self.fleet = fleet
         self.learning_rate = learning_rate
-        self.same_linear = {
-            name: same.to(fleet.values.device, fleet.values.dtype) for name, same in _encoder_weights(module)
-        }
-        self.update: Callable[..., None] = torch.compile(update, dynamic=False) if compiled else update
+        self.encoders = list(_encoder_weights(fleet, module))
+        device = fleet.values.device
+        self._count: Callable[..., list[Tensor]] = compiled_for(count_step, device) if compiled else count_step
+        self._update: Callable[..., None] = compiled_for(update_moving, device) if compiled else update_moving
+
+    def share_compiled(self, other: "Adam") -> None:
+        """Use what the Adam of another fleet of the same shapes compiles."""
+        self._count, self._update = other._count, other._update
 
     @torch.no_grad()
     def step(self, gradient: Tensor) -> None:
         """One step along a gradient, a vector like `fleet.values`."""
         fleet = self.fleet
-        fleet.count += 1
+        corrected_by = self._count(fleet.count.view(1), gradient.dtype)
         state = (fleet.values, fleet.first, fleet.second)
-        by_name = [fleet.split(vector) for vector in state]
-        before = {name: [blocks[name].clone() for blocks in by_name] for name in self.same_linear}
-        self.update(*state, gradient, self.learning_rate, EPSILON, *corrections(fleet.count, gradient.dtype))
-        gradient_by_name = fleet.split(gradient)
-        for name, same in self.same_linear.items():
-            has_gradient = (gradient_by_name[name] != 0).any(-1)  # [S, rows]
-            moves = (has_gradient.to(same.dtype) @ same > 0).unsqueeze(-1)  # a row moves if its Linear has a gradient
-            for blocks, old in zip(by_name, before[name], strict=True):
-                blocks[name].copy_(torch.where(moves, blocks[name], old))
+        self._update(*state, gradient, self.learning_rate, EPSILON, *corrected_by, self.encoders)
+
+
+class EncoderWeight(NamedTuple):
+    """The weight of an encoder, [S, rows, size], in a vector like `fleet.values`.
+
+    Attributes:
+        start, stop: where it lies.
+        shape: S, rows and size.
+        same_linear: which rows belong to the same Linear, bool [rows, rows].
+    """
+
+    start: int
+    stop: int
+    shape: torch.Size
+    same_linear: Tensor
+
+
+def count_step(count: Tensor, dtype: torch.dtype) -> list[Tensor]:
+    """Count a step, in place, and give its `corrections`; count [1]. Apart from the update, which is one pass over all
+    parameters and would make these powers again for every one of them."""
+    count += 1
+    return corrections(count.squeeze(0), dtype)
 
 
 def corrections(count: Tensor, dtype: torch.dtype) -> list[Tensor]:
@@ -70,11 +90,43 @@ def update(
     values.sub_((first / first_correction).div_(denominator), alpha=learning_rate)
 
 
-def _encoder_weights(module: nn.Module) -> Iterable[tuple[str, Tensor]]:
-    """The weights of encoders, each with a matrix [rows, rows] of which rows belong to the same Linear."""
-    for name, encoder in module.named_modules():
-        if isinstance(encoder, ColumnEncoder):
-            linear_of_row = torch.zeros(len(encoder.weight), dtype=torch.long)
-            for number, linear in enumerate(encoder.linears):
+def update_moving(
+    values: Tensor,
+    first: Tensor,
+    second: Tensor,
+    gradient: Tensor,
+    learning_rate: float,
+    epsilon: float,
+    first_correction: Tensor,
+    second_correction: Tensor,
+    encoders: list[EncoderWeight],
+) -> None:
+    """Adam's rule, in place, for all but the Linears of encoders that have no gradient.
+
+    Encoders are the first modules of a network, so that all of them take a short range of the vectors.
+    """
+    start, stop = (encoders[0].start, encoders[-1].stop) if encoders else (0, 0)
+    ranges = [vector[start:stop] for vector in (values, first, second)]
+    before = [numbers.clone() for numbers in ranges]
+    update(values, first, second, gradient, learning_rate, epsilon, first_correction, second_correction)
+    moves = torch.ones_like(ranges[0], dtype=torch.bool)
+    for weight in encoders:
+        has_gradient = (gradient[weight.start : weight.stop].view(weight.shape) != 0).unsqueeze(1)
+        of_linear = has_gradient & weight.same_linear.unsqueeze(-1)  # [S, rows, rows of its Linear, size]
+        block = moves[weight.start - start : weight.stop - start].view(weight.shape)
+        block.copy_(of_linear.flatten(2).any(-1, keepdim=True))
+    for numbers, old in zip(ranges, before, strict=True):
+        numbers.copy_(torch.where(moves, numbers, old))
+
+
+def _encoder_weights(fleet: Fleet, module: nn.Module) -> Iterable[EncoderWeight]:
+    encoders = {f"{name}.weight": part for name, part in module.named_modules() if isinstance(part, ColumnEncoder)}
+    start = 0
+    for name, block in fleet.parameters.items():
+        if name in encoders:
+            linear_of_row = torch.zeros(block.shape[1], dtype=torch.long, device=block.device)
+            for number, linear in enumerate(encoders[name].linears):
                 linear_of_row[linear.rows] = number
-            yield f"{name}.weight", linear_of_row.unsqueeze(0) == linear_of_row.unsqueeze(1)
+            same_linear = linear_of_row.unsqueeze(0) == linear_of_row.unsqueeze(1)
+            yield EncoderWeight(start, start + block.numel(), block.shape, same_linear)
+        start += block.numel()

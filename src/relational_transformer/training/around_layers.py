@@ -17,16 +17,16 @@ from relational_transformer.nn.kernels.whole_layer.parameters import (
     pack,
 )
 from relational_transformer.nn.kernels.whole_layer.trajectory import Trajectory, kept_bytes
-from relational_transformer.processors import GraphState
 from relational_transformer.processors.relational import RelationalProcessor
-from relational_transformer.reasoning.features import Packed as PackedFeatures
+from relational_transformer.reasoning.features import Batch
 from relational_transformer.reasoning.folded_steps import FoldedCarry, begin, between, leave
-from relational_transformer.reasoning.network import Carry, Network
+from relational_transformer.reasoning.network import Network
 from relational_transformer.reasoning.steps import Step
 
+from .data import outputs_of
 from .fleet_methods import FleetMethods
 from .over_seeds import Method
-from .precision import Precision
+from .precision import Precision, for_computing
 
 LAYERS = "processor.transformer.layers"
 
@@ -71,7 +71,7 @@ class AroundLayers:
         return self.methods.compiled_once(self._parameters)(values, orders_on(self.device))
 
     def _parameters(self, values: Tensor, orders: Orders) -> "Parameters":
-        by_name = self.fleet.split(values)
+        by_name = self.fleet.split(for_computing(values, "bf16"))
         layers = [{name: by_name[f"{LAYERS}.{number}.{name}"] for name in NAMES} for number in range(len(self.layers))]
         detached = [{name: value.detach() for name, value in layer.items()} for layer in layers]
         return Parameters(
@@ -80,17 +80,16 @@ class AroundLayers:
             [pack(layer, orders) for layer in detached],
         )
 
-    def run(self, parameters: "Parameters", inputs: PackedFeatures, steps: list[Step]) -> Carry:
-        """The carry after all steps of a batch with these inputs."""
-        folded, (carry, nodes, edges) = self.call(begin, parameters.others, inputs, steps[0])
+    def run(self, parameters: "Parameters", batch: Batch, steps: list[Step]) -> Tensor:
+        """The losses [S] of a batch after all of its steps."""
+        folded, (carry, nodes, edges) = self.call(begin, parameters.others, batch.inputs, steps[0])
         carry = _like_later_ones(carry)
         trajectory = Trajectory(parameters.learnt, parameters.packed, len(steps), nodes.shape[1], self.num_nodes)
         for number, step in enumerate(steps[:-1]):
             nodes, edges = trajectory(number, nodes, edges)
             carry, nodes, edges = self.methods(between, None, folded, carry, step, steps[number + 1], nodes, edges)
         nodes, edges = trajectory(len(steps) - 1, nodes, edges)
-        left = self.methods(leave, None, folded, carry, steps[-1], nodes, edges)
-        return Carry(GraphState(nodes, edges), {}, left.outputs, left.hint_losses)
+        return self.methods(leave, None, folded, carry, steps[-1], outputs_of(batch), nodes, edges)
 
     def call(self, method: Method, others: Tensor, *arguments: Any) -> Any:
         """A method of the network that uses no parameter of the layers."""

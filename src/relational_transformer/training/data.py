@@ -43,17 +43,31 @@ class Split:
         hints = {key: data[:, :count] for key, data in self.hints.items()}
         return Split(first(self.inputs), hints, first(self.outputs), self.lengths[:count], self.host_lengths[:count])
 
+    @property
+    def examples(self) -> Batch:
+        """All of them as one batch, with the hints of the longest."""
+        hints = {key: data[: self.num_steps] for key, data in self.hints.items()}
+        return Batch(self.inputs, hints, self.outputs, self.lengths)
+
     def gather(self, index: Tensor, num_hints: int) -> Batch:
         """The examples at `index` [S, B], each seed's in front: inputs [S, B, ...]; hints [num_hints, S, B, ...]."""
-        flat = index.flatten()
+        hints = {key: data[:num_hints] for key, data in self.hints.items()}
+        return take(self.examples._replace(hints=hints), index)
 
-        def take(features: Packed) -> Packed:
-            return {key: data.index_select(0, flat).unflatten(0, index.shape) for key, data in features.items()}
 
-        hints = {
-            key: data[:num_hints].index_select(1, flat).unflatten(1, index.shape) for key, data in self.hints.items()
-        }
-        return Batch(take(self.inputs), hints, take(self.outputs), self.lengths[index])
+def take(examples: Batch, index: Tensor) -> Batch:
+    """Those at `index` [S, B] of all examples: inputs and outputs [S, B, ...]; hints [T, S, B, ...]."""
+    flat = index.flatten()
+
+    def of(features: Packed, axis: int) -> Packed:
+        return {key: data.index_select(axis, flat).unflatten(axis, index.shape) for key, data in features.items()}
+
+    return Batch(of(examples.inputs, 0), of(examples.hints, 1), of(examples.outputs, 0), examples.lengths[index])
+
+
+def outputs_of(batch: Batch) -> Batch:
+    """What a loss reads of a batch after its last step."""
+    return batch._replace(inputs={}, hints={})
 
 
 def load_split(network: Network, trajectories: Trajectories, device: torch.device) -> Split:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
@@ -12,14 +13,15 @@ from torch.utils.checkpoint import checkpoint
 from relational_transformer.clrs.spec import Type
 from relational_transformer.reasoning.features import Batch
 from relational_transformer.reasoning.network import Carry, EncodedInputs, Network
-from relational_transformer.reasoning.steps import Schedule, Step, make_steps
+from relational_transformer.reasoning.steps import Schedule, Step, aligned_rows, make_steps
 
 from .adam import Adam
 from .around_layers import AroundLayers
-from .data import Draw, Split, length_buckets
+from .data import Draw, Split, length_buckets, outputs_of, take
 from .fleet import Fleet
 from .fleet_methods import FleetMethods
 from .memory import is_too_much_to_keep, saved_bytes
+from .over_seeds import over_seeds
 from .precision import Precision, for_computing
 from .recording import record
 
@@ -49,19 +51,21 @@ class Engine:
         seeds = fleet.num_seeds
         self.position = torch.zeros(1, dtype=torch.long, device=self.device)
         self.losses = torch.zeros(seeds, device=self.device, dtype=fleet.values.dtype)
+        self._of_each_seed = torch.ones_like(self.losses)
         self.finite = torch.ones(seeds, dtype=torch.bool, device=self.device)
         self.index = torch.zeros(0, seeds, batch_size, dtype=torch.long, device=self.device)
         self.teacher_forced = torch.zeros(0)
         self.hints_of_step: list[int] = []
         self._graphs: dict[int, Callable[[], None]] = {}
         self.recompute = recompute
+        self._schedule = over_seeds(network, "schedule")
         self._methods = FleetMethods(network, fleet, self.device, compiled)
         self._around = AroundLayers(self._methods, network, split.num_nodes, precision)
 
     def share_compiled(self, other: "Engine") -> None:
         """Use what another engine of the same shapes compiles, instead of compiling it again."""
         self._methods.share(other._methods)
-        self.adam.update = other.adam.update
+        self.adam.share_compiled(other.adam)
 
     @property
     def layers_are_kernels(self) -> bool:
@@ -70,20 +74,22 @@ class Engine:
 
     def load(self, drawn: Draw) -> None:
         """Take what the next steps are made of."""
-        index = torch.from_numpy(drawn.index)
-        forced = torch.from_numpy(drawn.teacher_forced)
         longest = self.split.host_lengths[drawn.index].max(axis=(1, 2))
         self.hints_of_step = [min(bucket for bucket in self.buckets if bucket >= need) for need in longest]
-        if self.device.type != "cuda":
-            self.index, self.teacher_forced = index, forced
-        elif len(self.index) != len(index):
+        number = len(drawn.index)
+        if number > len(self.index):
             self._graphs.clear()  # they hold the addresses of the tensors they were captured with
-            self.index, self.teacher_forced = index.to(self.device), forced.to(self.device)
-        else:
-            self.index.copy_(index.pin_memory(), non_blocking=True)
-            self.teacher_forced.copy_(forced.pin_memory(), non_blocking=True)
+            self.index = torch.tensor(drawn.index, device=self.device)
+            self.teacher_forced = torch.tensor(drawn.teacher_forced, device=self.device)
+        else:  # fewer steps than there is room for, as in the last part of a run: nothing is captured or compiled anew
+            self._fill(self.index[:number], drawn.index)
+            self._fill(self.teacher_forced[:number], drawn.teacher_forced)
         self.position.zero_()
         self.losses.zero_()
+
+    def _fill(self, tensor: Tensor, array: np.ndarray) -> None:
+        data = torch.from_numpy(array)
+        tensor.copy_(data.pin_memory() if self.device.type == "cuda" else data, non_blocking=True)
 
     def step(self, number: int) -> None:
         """Training step `number` of those loaded; they must be made in order."""
@@ -97,30 +103,20 @@ class Engine:
             self._graphs[num_hints] = self._capture(num_hints)
         self._graphs[num_hints]()
 
-    def loss(self, values: Tensor, batch: Batch, teacher_forced: Tensor) -> Tensor:
-        """The loss of every seed, [S]; batch [S, B, ...] with hints [T, S, B, ...], teacher_forced [T - 1, S, B].
+    def loss(self, values: Tensor, batch: Batch, steps: list[Step]) -> Tensor:
+        """The loss of every seed, [S], on a batch [S, B, ...] and its steps.
 
         `values` is a vector like `fleet.values`. Steps take it whole and not by name, so that over the steps one
         gradient is added up and not a hundred.
         """
-        values = for_computing(values, self.precision)
-        steps = self._steps(batch, teacher_forced)
         if self.layers_are_kernels:
-            carry = self._around.run(self._around.begin(values), batch.inputs, steps)
-        else:
-            encoded = self._methods("encode_inputs", values, batch.inputs)
-            carry = self._like_later_ones(self._methods("initial_carry", values, encoded))
-            for step in steps:
-                carry = self._advance(values, encoded, carry, step)
-        return self._methods("losses", None, batch._replace(hints={}), carry).total
-
-    def _steps(self, batch: Batch, teacher_forced: Tensor) -> list[Step]:
-        """The steps of a batch for all seeds, every tensor contiguous: strides that differ with the number of steps
-        would be compiled for one by one."""
-        by_seed = batch._replace(hints={key: hint.transpose(0, 1) for key, hint in batch.hints.items()})
-        schedule = self._methods("schedule", None, by_seed, teacher_forced.transpose(0, 1))
-        forced, is_target, keeps_output = (tensor.transpose(0, 1) for tensor in schedule[:3])
-        return make_steps(batch.hints, Schedule(forced, is_target, keeps_output, schedule.totals))
+            return self._around.run(self._around.begin(values), batch, steps)
+        values = for_computing(values, self.precision)
+        encoded = self._methods("encode_inputs", values, batch.inputs)
+        carry = self._like_later_ones(self._methods("initial_carry", values, encoded))
+        for step in steps:
+            carry = self._advance(values, encoded, carry, step)
+        return self._methods("loss", None, outputs_of(batch), carry._replace(hints={}))
 
     def _like_later_ones(self, carry: Carry) -> Carry:
         """The first carry with gradients where later ones have them, so that to the compiler all steps are alike."""
@@ -139,20 +135,35 @@ class Engine:
 
     def _train(self, num_hints: int) -> None:
         losses, values = self._forward(num_hints)
-        (gradient,) = torch.autograd.grad(losses.sum(), values)
+        (gradient,) = torch.autograd.grad(losses, values, self._of_each_seed)
         self.adam.step(gradient)
-        losses = losses.detach()
-        self.losses += losses
-        self.finite &= losses.isfinite()
-        self.position += 1
+        self._methods.compiled_once(tally)(self.losses, self.finite, self.position, losses.detach())
 
     def _forward(self, num_hints: int) -> tuple[Tensor, Tensor]:
         """Losses [S] of the next step that was loaded, and the parameters that they can be differentiated by."""
-        index = self.index.index_select(0, self.position).squeeze(0)
-        forced = self.teacher_forced.index_select(0, self.position).squeeze(0)[: max(0, num_hints - 1)]
+        prepare = self._methods.compiled_once(self._prepare)
+        batch, schedule = prepare(self.split.examples, self.index, self.teacher_forced, self.position)
+        forced, is_target, keeps_output = (tensor[: max(1, num_hints - 1)] for tensor in schedule[:3])
+        hints = {key: hint[:num_hints] for key, hint in batch.hints.items()}
         # A new leaf every time: autograd ties a leaf to the stream of its first use, a graph is captured on another.
         values = self.fleet.values.detach().requires_grad_()
-        return self.loss(values, self.split.gather(index, num_hints), forced), values
+        steps = make_steps(hints, Schedule(forced, is_target, keeps_output, schedule.totals))
+        return self.loss(values, batch, steps), values
+
+    def _prepare(
+        self, examples: Batch, index: Tensor, teacher_forced: Tensor, position: Tensor
+    ) -> tuple[Batch, Schedule]:
+        """Batch and schedule of the next step, for hints and steps of the longest trajectories, so that there is one
+        function to compile: what lies beyond the lengths of a batch counts nowhere. Every row of theirs is aligned, so
+        that to the compiler all steps are alike."""
+        batch = take(examples, index.index_select(0, position).squeeze(0))
+        forced = teacher_forced.index_select(0, position).squeeze(0)
+        by_seed = batch._replace(hints={key: hint.transpose(0, 1) for key, hint in batch.hints.items()})
+        schedule = self._schedule({}, by_seed, forced.transpose(0, 1))
+        forced, is_target, keeps_output = (aligned_rows(tensor.transpose(0, 1)) for tensor in schedule[:3])
+        hints = {key: aligned_rows(hint) for key, hint in batch.hints.items()}
+        aligned = Batch(batch.inputs, hints, batch.outputs, batch.lengths)
+        return aligned, Schedule(forced, is_target, keeps_output, schedule.totals)
 
     def _must_recompute(self) -> bool:
         """Whether the activations of the longest trajectories would take too much of the memory that is free."""
@@ -174,3 +185,10 @@ class Engine:
 
     def _state(self) -> dict[str, Tensor]:
         return {**self.fleet.state(), "position": self.position, "losses": self.losses, "finite": self.finite}
+
+
+def tally(total: Tensor, finite: Tensor, position: Tensor, losses: Tensor) -> None:
+    """Add the losses [S] of a step to their total, note whether they are finite, and go on to the next; in place."""
+    total += losses
+    finite &= losses.isfinite()
+    position += 1

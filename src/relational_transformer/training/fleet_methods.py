@@ -12,12 +12,12 @@ from .compiling import compiled_for
 from .fleet import Fleet
 from .over_seeds import Method, over_seeds
 
-COMPILED = ("encode_inputs", "training_step", folded_steps.begin, folded_steps.between, folded_steps.leave)
+COMPILED = ("encode_inputs", "training_step", "loss", folded_steps.begin, folded_steps.between, folded_steps.leave)
 """Methods that are worth compiling; the others are a few operations, once a trajectory."""
 
 
 class FleetMethods:
-    """Calls a method of the network by its name, `methods("losses", values, ...)`, or a function of the network;
+    """Calls a method of the network by its name, `methods("loss", values, ...)`, or a function of the network;
     tensors have the seeds in front.
 
     `values` is a vector like `fleet.values`, or that of some of the parameters that `part` has named, or None for a

@@ -48,23 +48,6 @@ class TestAgainstTheEquations:
         messages = attention(nodes, edges, context=context).messages
         torch.testing.assert_close(messages, expected, rtol=0, atol=1e-10)
 
-    def test_compiled_as_sums_with_its_gradients(self):
-        attention, context = make_attention(), torch.randn(2, 5, 6)
-        nodes, edges = torch.randn(2, 3, 6, requires_grad=True), torch.randn(2, 3, 5, 5, requires_grad=True)
-        compiled = torch.compile(attention, backend="eager", fullgraph=True)
-        mask = torch.rand(2, 3, 5) < 0.6
-        mask[1, 2] = False
-        for attention_mask in (None, mask):
-            results = [
-                function(nodes, edges, context=context, attention_mask=attention_mask).messages
-                for function in (attention, compiled)
-            ]
-            torch.testing.assert_close(results[1], results[0], rtol=0, atol=1e-10)
-            seen, learnt = torch.randn_like(results[0]), [nodes, edges, *attention.parameters()]
-            gradients = [torch.autograd.grad(result, learnt, seen) for result in results]
-            torch.testing.assert_close(gradients[1], gradients[0], rtol=0, atol=1e-10)
-        assert results[1][1, 2].abs().max() == 0
-
     def test_cross_attention_to_oneself_is_self_attention(self):
         attention, (nodes, edges) = make_attention(), make_graph(2)
         torch.testing.assert_close(

@@ -10,10 +10,6 @@ from . import kernels
 from .checks import check_edges, check_last_size, check_mask, check_positive, check_same_dtype
 from .initialization import reset_linear
 
-FEW_NODES = 20
-"""Attended nodes up to which attention is compiled as sums. With many more, values per edge would be the larger part of
-what is read and written."""
-
 
 class AttentionOutput(NamedTuple):
     """What attention returns: `messages` [..., Nq, H·D], and `weights` [..., H, Nq, Nk] where they were asked for.
@@ -80,10 +76,6 @@ def relational_attention(
         )
         return AttentionOutput(messages, None)
 
-    if not need_weights and _is_small_and_compiled(key):
-        edge_qkv = F.linear(edges, edge_weight)
-        return AttentionOutput(attend_by_sums(query, key, value, edge_qkv, num_heads, attention_mask), None)
-
     head_size = size // num_heads
     heads = (num_heads, head_size)
     edge_query_key = F.linear(edges, edge_weight[: 2 * size])  # [..., Nq, Nk, 2·H·D]
@@ -107,35 +99,6 @@ def relational_attention(
     edge_part = context.movedim(-2, -3) @ value_weight.transpose(-1, -2)  # [..., H, Nq, D]
     messages = (node_part + edge_part).movedim(-3, -2).flatten(-2)
     return AttentionOutput(messages, by_head if need_weights else None)
-
-
-def attend_by_sums(
-    query: Tensor, key: Tensor, value: Tensor, edge_qkv: Tensor, num_heads: int, attention_mask: Tensor | None = None
-) -> Tensor:
-    """The messages of `relational_attention`, of edge projections [..., Nq, Nk, 3·H·D], without matrix products.
-
-    Values are built per edge here. Compiled, that is three passes that read all heads where they lie, in place of
-    three small products with copies around them.
-    """
-    heads = (num_heads, query.shape[-1] // num_heads)
-    edge_query, edge_key, edge_value = edge_qkv.chunk(3, dim=-1)
-    products = (query.unsqueeze(-2) + edge_query) * (key.unsqueeze(-3) + edge_key)  # [..., Nq, Nk, H·D]
-    precise = torch.promote_types(products.dtype, torch.float32)
-    scores = products.unflatten(-1, heads).sum(-1, dtype=precise) * heads[1] ** -0.5  # [..., Nq, Nk, H]
-    if attention_mask is not None:
-        attention_mask = attention_mask.unsqueeze(-1)
-        scores = scores.masked_fill(~attention_mask, torch.finfo(precise).min)
-    weights = scores.softmax(dim=-2)
-    if attention_mask is not None:
-        weights = weights.masked_fill(~attention_mask, 0.0)  # a row without any neighbour: zeros
-    values = (value.unsqueeze(-3) + edge_value).unflatten(-1, heads)  # [..., Nq, Nk, H, D]
-    return (weights.unsqueeze(-1) * values).sum(-3).to(products.dtype).flatten(-2)
-
-
-def _is_small_and_compiled(key: Tensor) -> bool:
-    if not torch.compiler.is_compiling() or torch.compiler.is_exporting():
-        return False
-    return key.shape[-2] <= FEW_NODES
 
 
 class RelationalAttention(nn.Module):

@@ -103,20 +103,17 @@ def update_moving(
 ) -> None:
     """Adam's rule, in place, for all but the Linears of encoders that have no gradient.
 
-    Encoders are the first modules of a network, so that all of them take a short range of the vectors.
+    What moves is decided number by number: so all is one pass over the vectors when it is compiled.
     """
-    start, stop = (encoders[0].start, encoders[-1].stop) if encoders else (0, 0)
-    ranges = [vector[start:stop] for vector in (values, first, second)]
-    before = [numbers.clone() for numbers in ranges]
-    update(values, first, second, gradient, learning_rate, epsilon, first_correction, second_correction)
-    moves = torch.ones_like(ranges[0], dtype=torch.bool)
+    moves = torch.ones_like(gradient, dtype=torch.bool)
     for weight in encoders:
         has_gradient = (gradient[weight.start : weight.stop].view(weight.shape) != 0).unsqueeze(1)
         of_linear = has_gradient & weight.same_linear.unsqueeze(-1)  # [S, rows, rows of its Linear, size]
-        block = moves[weight.start - start : weight.stop - start].view(weight.shape)
-        block.copy_(of_linear.flatten(2).any(-1, keepdim=True))
-    for numbers, old in zip(ranges, before, strict=True):
-        numbers.copy_(torch.where(moves, numbers, old))
+        moves[weight.start : weight.stop].view(weight.shape).copy_(of_linear.flatten(2).any(-1, keepdim=True))
+    new = values.clone(), first.clone(), second.clone()
+    update(new[0], new[1], new[2], gradient, learning_rate, epsilon, first_correction, second_correction)
+    for old, changed in zip((values, first, second), new, strict=True):
+        old.copy_(torch.where(moves, changed, old))
 
 
 def _encoder_weights(fleet: Fleet, module: nn.Module) -> Iterable[EncoderWeight]:

@@ -26,7 +26,7 @@ from relational_transformer.reasoning.steps import Step
 from .data import outputs_of
 from .fleet_methods import FleetMethods
 from .over_seeds import Method
-from .precision import Precision, for_computing
+from .precision import Precision
 
 LAYERS = "processor.transformer.layers"
 
@@ -71,7 +71,7 @@ class AroundLayers:
         return self.methods.compiled_once(self._parameters)(values, orders_on(self.device))
 
     def _parameters(self, values: Tensor, orders: Orders) -> "Parameters":
-        by_name = self.fleet.split(for_computing(values, "bf16"))
+        by_name = self.fleet.split(values)
         layers = [{name: by_name[f"{LAYERS}.{number}.{name}"] for name in NAMES} for number in range(len(self.layers))]
         detached = [{name: value.detach() for name, value in layer.items()} for layer in layers]
         return Parameters(

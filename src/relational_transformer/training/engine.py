@@ -109,9 +109,9 @@ class Engine:
         `values` is a vector like `fleet.values`. Steps take it whole and not by name, so that over the steps one
         gradient is added up and not a hundred.
         """
+        values = for_computing(values, self.precision)
         if self.layers_are_kernels:
             return self._around.run(self._around.begin(values), batch, steps)
-        values = for_computing(values, self.precision)
         encoded = self._methods("encode_inputs", values, batch.inputs)
         carry = self._like_later_ones(self._methods("initial_carry", values, encoded))
         for step in steps:

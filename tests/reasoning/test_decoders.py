@@ -5,7 +5,7 @@ import torch
 
 from relational_transformer.clrs.spec import SPECS, Stage
 from relational_transformer.reasoning import group_features
-from relational_transformer.reasoning.decoders import ABSENT, Decoders, mask_outside
+from relational_transformer.reasoning.decoders import ABSENT, Decoders, mask_outside, read_out
 
 SIZE, NODES, BATCH = 6, 4, 2
 
@@ -74,3 +74,19 @@ def test_logits_are_in_single_precision_at_least(algorithm: str) -> None:
     halves = [tuple(part.bfloat16() for part in parts) for parts in vectors()]
     hints, outputs = decoders(*halves, None)
     assert {logits.dtype for logits in (*hints.values(), *outputs.values())} == {torch.float32}
+
+
+@pytest.mark.parametrize("shape", [(2, 5), (2, 5, 5), (2,)])
+@pytest.mark.parametrize("channels", [3, 18, 64, 67])
+def test_a_compiled_readout_is_the_same_linear_with_the_same_gradients(shape: tuple[int, ...], channels: int) -> None:
+    torch.manual_seed(0)
+    parts = tuple(torch.randn(*shape, 6, dtype=torch.float64, requires_grad=True) for _ in range(3))
+    weight = torch.randn(channels, 18, dtype=torch.float64, requires_grad=True)
+    bias = torch.randn(channels, dtype=torch.float64, requires_grad=True)
+    torch.compiler.reset()
+    compiled = torch.compile(read_out, backend="eager", fullgraph=True)
+    results = [function(parts, weight, bias) for function in (read_out, compiled)]
+    torch.testing.assert_close(results[1], results[0])
+    seen, learnt = torch.randn_like(results[0]), [*parts, weight, bias]
+    gradients = [torch.autograd.grad(result, learnt, seen) for result in results]
+    torch.testing.assert_close(gradients[1], gradients[0])

@@ -23,6 +23,12 @@ LARGE = 2**26
 FEW = 4
 """Channels up to which a readout is a sum of products when it is compiled."""
 
+MANY = 64
+"""Channels from which on it pays to compute some of them apart."""
+
+ALIGNED = 8
+"""Channels of a matrix product should be a multiple of it: otherwise a GPU takes several times as long."""
+
 Parts = tuple[Tensor, ...]
 """Vectors given as parts of a concatenation."""
 
@@ -209,10 +215,31 @@ class _Reader:
 
 
 def read_out(parts: Parts, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """The Linear of a readout. Of a few channels the compiler makes one pass over all parts, if asked for sums of
-    products; as matrix products they would be a pass or more for each part, most of it padding."""
-    if not torch.compiler.is_compiling() or len(weight) > FEW:
-        return sum_of_products([part.to(weight.dtype) for part in parts], weight, bias)
+    """The Linear of a readout. Compiled, it is what is fastest on a GPU:
+
+    - A few channels are sums of products, one pass over all parts: as matrix products they would be mostly padding.
+    - So are, of many channels, those beyond a multiple of `ALIGNED`, which would slow all others down.
+    - Channels of nodes are one product of their parts concatenated, which are small, and not one for each part.
+    """
+    if not torch.compiler.is_compiling():
+        return _products(parts, weight, bias)
+    if len(weight) <= FEW:
+        return _sums(parts, weight, bias)
+    whole = (torch.cat(parts, dim=-1),) if len(parts) > 1 and parts[0].dim() == 3 else parts
+    aligned = len(weight) // ALIGNED * ALIGNED
+    if len(weight) < MANY or aligned == len(weight):
+        return _products(whole, weight, bias)
+    products = _products(whole, weight[:aligned], None if bias is None else bias[:aligned])
+    rest = _sums(parts, weight[aligned:], None if bias is None else bias[aligned:])
+    return torch.cat([products, rest.to(products.dtype)], dim=-1)
+
+
+def _products(parts: Parts, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return sum_of_products([part.to(weight.dtype) for part in parts], weight, bias)
+
+
+def _sums(parts: Parts, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """The same channel by channel, added up in float32 or better."""
     weights = weight.to(precise(weight)).split([part.shape[-1] for part in parts], dim=1)
     channels = []
     for channel in range(len(weight)):

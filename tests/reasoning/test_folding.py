@@ -8,7 +8,8 @@ import torch
 from relational_transformer.clrs.spec import ALGORITHMS
 from relational_transformer.processors import Settings
 from relational_transformer.reasoning import Batch, Network, build_network
-from relational_transformer.reasoning.folded_steps import begin, between, leave
+from relational_transformer.reasoning.features import unpack
+from relational_transformer.reasoning.folded_steps import answer, begin, between, go_on, leave
 from relational_transformer.reasoning.folding import fold
 
 SMALL = Settings(
@@ -26,7 +27,7 @@ def make(algorithm: str, **changes: object) -> Network:
 
 def folded_loss(network: Network, batch: Batch, teacher_forced: torch.Tensor) -> torch.Tensor:
     steps = network.steps(batch, teacher_forced)
-    folded, (carry, nodes, edges) = begin(network, batch.inputs, steps[0])
+    folded, (carry, nodes, edges) = begin(network, batch.inputs, steps[0].hints)
     for step, following in zip(steps, [*steps[1:], None], strict=True):
         for layer in network.processor.transformer.layers:
             nodes, edges = layer(nodes, edges)
@@ -51,6 +52,33 @@ def check(network: Network, batch: Batch) -> None:
         ours = torch.zeros_like(parameters[name]) if ours is None else ours
         torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-10, msg=lambda text, name=name: f"{name}: {text}")
         assert torch.equal(ours == 0, theirs == 0) or "encoder" not in name, f"{name}: Adam looks at exact zeros"
+
+
+def folded_outputs(network: Network, batch: Batch) -> dict[str, torch.Tensor]:
+    """What `Network.predict` returns, made by `begin`, `go_on` and `answer`."""
+    keeps_output = [(batch.lengths > step + 1) | (step == 0) for step in range(int(batch.lengths.max()) - 1)]
+    folded, (carry, nodes, edges) = begin(network, batch.inputs, first_hints(batch))
+    for step in range(len(keeps_output)):
+        if step > 0:
+            carry, nodes, edges = go_on(network, folded, carry, keeps_output[step - 1], nodes, edges)
+        for layer in network.processor.transformer.layers:
+            nodes, edges = layer(nodes, edges)
+    return unpack(network.outputs, answer(network, folded, carry, keeps_output[-1], nodes, edges))
+
+
+def first_hints(batch: Batch) -> dict[str, torch.Tensor]:
+    return {key: hint[0] for key, hint in batch.hints.items()}
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@torch.no_grad()
+def test_on_its_own_hints_every_algorithm_gives_the_outputs_of_its_definition(algorithm, examples):
+    network = make(algorithm)
+    batch = network.pack(*examples(algorithm, batch=3, num_nodes=4, num_steps=4))
+    batch = batch._replace(lengths=torch.tensor([4, 2, 3]))
+    predicted = network.predict(batch.inputs, first_hints(batch), batch.lengths).outputs
+    for name, logits in folded_outputs(network, batch).items():
+        torch.testing.assert_close(logits, predicted[name], rtol=1e-9, atol=1e-10)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

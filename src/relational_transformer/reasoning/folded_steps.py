@@ -1,8 +1,9 @@
-"""Training steps of a relational processor, cut at its layers, with folded encoders (`folding.py`).
+"""Steps of a relational processor, cut at its layers, with folded encoders (`folding.py`).
 
 A trajectory is `begin`, then the layers of each step with `between` from one step to the next, and `leave` after the
 last: functions of tensors with the losses and gradients of `Network.training_step`, rounding apart, that build no
-encoded features and add up few gradients over the steps. All graphs have the same number of nodes.
+encoded features and add up few gradients over the steps. A network that runs on its own hints, as `Network.predict`,
+has `go_on` from one step to the next, and `answer` after the last. All graphs have the same number of nodes.
 """
 
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from .decoders import FEW, pool, precise, read_out
 from .encoders import Columns, mix
 from .features import Batch, Packed
 from .folding import Folded, Parts, at_map, fold, maps_of, unfold
-from .hints import feed_hints
+from .hints import decide, feed_hints
 from .network import Carry, Network, keep
 from .steps import Step
 
@@ -43,12 +44,12 @@ class Entered(NamedTuple):
     edges: Tensor
 
 
-def begin(network: Network, inputs: Packed, step: Step) -> tuple[Folded, Entered]:
+def begin(network: Network, inputs: Packed, hints: Packed) -> tuple[Folded, Entered]:
     """Fold, and come to the layers of the first step: it sees the true hints, and its hidden state is zero."""
     encoded = network.encode_inputs(inputs)
     folded = fold(network, encoded.features)
     empty = network.initial_carry(encoded)
-    nodes, edges, readings = _enter(network, unfold(network, folded), step.hints, None, {})
+    nodes, edges, readings = _enter(network, unfold(network, folded), hints, None, {})
     return folded, Entered(FoldedCarry(readings, empty.outputs, empty.hint_losses), nodes, edges)
 
 
@@ -59,8 +60,22 @@ def between(
     parts = unfold(network, folded)
     new = _leave_processor(network, nodes, edges)
     read, read_ahead = _read(parts, new)
-    hints, carry = _decode(network, parts, carry, step, read)
+    hints, carry = _decode(network, parts, carry, step.keeps_output, read)
+    carry = carry._replace(hint_losses=network.add_hint_losses(carry.hint_losses, hints, step))
     seen = feed_hints(network.hints, following.hints, hints, following.teacher_forced)
+    nodes, edges, readings = _enter(network, parts, seen, new, read_ahead)
+    return Entered(carry._replace(readings=readings), nodes, edges)
+
+
+def go_on(
+    network: Network, folded: Folded, carry: FoldedCarry, keeps_output: Tensor, nodes: Tensor, edges: Tensor
+) -> Entered:
+    """`between` for a network that sees its own hints alone; `keeps_output` [B] as in `Step`."""
+    parts = unfold(network, folded)
+    new = _leave_processor(network, nodes, edges)
+    read, read_ahead = _read(parts, new)
+    hints, carry = _decode(network, parts, carry, keeps_output, read)
+    seen = {group.key: decide(group, hints[group.key]) for group in network.hints}
     nodes, edges, readings = _enter(network, parts, seen, new, read_ahead)
     return Entered(carry._replace(readings=readings), nodes, edges)
 
@@ -71,8 +86,18 @@ def leave(
     """The loss of a batch, of which nothing but the outputs is read, after its last step."""
     parts = unfold(network, folded)
     new = _leave_processor(network, nodes, edges)
-    hints, last = _decode(network, parts, carry, step, _read(parts, new)[0])
-    return network.loss(batch, Carry(new, hints, last.outputs, last.hint_losses))
+    hints, last = _decode(network, parts, carry, step.keeps_output, _read(parts, new)[0])
+    losses = network.add_hint_losses(carry.hint_losses, hints, step)
+    return network.loss(batch, Carry(new, hints, last.outputs, losses))
+
+
+def answer(
+    network: Network, folded: Folded, carry: FoldedCarry, keeps_output: Tensor, nodes: Tensor, edges: Tensor
+) -> Packed:
+    """Logits of the outputs, as of each example's last step, after the last step of all."""
+    parts = unfold(network, folded)
+    read, _ = _read(parts, _leave_processor(network, nodes, edges))
+    return _decode(network, parts, carry, keeps_output, read)[1].outputs
 
 
 def _read(parts: Parts, state: GraphState) -> tuple[Packed, Packed]:
@@ -137,13 +162,15 @@ def _plus(readings: Packed, more: Packed) -> Packed:
     }
 
 
-def _decode(network: Network, parts: Parts, carry: FoldedCarry, step: Step, read: Packed) -> tuple[Packed, FoldedCarry]:
-    """Logits of the hints, and the carry without readings, after the readouts have `read` the new state of a step."""
+def _decode(
+    network: Network, parts: Parts, carry: FoldedCarry, keeps_output: Tensor, read: Packed
+) -> tuple[Packed, FoldedCarry]:
+    """Logits of the hints, and the carry with new outputs and without readings, after the readouts have `read` the new
+    state of a step."""
     readings = _plus(carry.readings, read)
     score = (parts["score.weight"], parts["score.bias"]) if "score.weight" in parts else None
     hints, outputs = network.decoders.from_readings(readings, score)
-    losses = network.add_hint_losses(carry.hint_losses, hints, step)
-    return hints, FoldedCarry({}, keep(step.keeps_output, outputs, carry.outputs), losses)
+    return hints, FoldedCarry({}, keep(keeps_output, outputs, carry.outputs), carry.hint_losses)
 
 
 def _leave_processor(network: Network, nodes: Tensor, edges: Tensor) -> GraphState:

@@ -82,7 +82,7 @@ class AroundLayers:
 
     def run(self, parameters: "Parameters", batch: Batch, steps: list[Step]) -> Tensor:
         """The losses [S] of a batch after all of its steps."""
-        folded, (carry, nodes, edges) = self.call(begin, parameters.others, batch.inputs, steps[0])
+        folded, (carry, nodes, edges) = self.call(begin, parameters.others, batch.inputs, steps[0].hints)
         carry = _like_later_ones(carry)
         trajectory = Trajectory(parameters.learnt, parameters.packed, len(steps), nodes.shape[1], self.num_nodes)
         for number, step in enumerate(steps[:-1]):

@@ -33,6 +33,9 @@ from relational_transformer.nn.kernels.attention_pairs import (
 from relational_transformer.nn.kernels.attention_value import attention_lift_kernel, attention_value_weight_kernel
 from relational_transformer.nn.kernels.tiles import AttentionSizes, padded
 
+PROGRAMS = 132 * 24
+"""Programs of one warp that fill a large device twice: with fewer rows and head groups, keys are split as well."""
+
 FEW_SEEDS = 32  # below this many, the weights' gradients are summed in several parts, to fill the device
 
 
@@ -76,7 +79,11 @@ def attention_backward(
         part = slice(first, first + count)
         pairs = edge_pairs(edges[:, part], weight)
         attention = edges.new_empty(seeds, count, queries * keys, num_heads)
-        attention_pairs_kernel[(queries, count, seeds)](
+        splits = parts_of_keys(queries * sizes.groups * count * seeds, keys)
+        parts = query_gradient[None]
+        if splits > 1:
+            parts = query.new_empty(splits, *query.shape, dtype=torch.float32)
+        attention_pairs_kernel[(queries * sizes.groups * splits, count, seeds)](
             gradient,
             query,
             key,
@@ -86,7 +93,7 @@ def attention_backward(
             log_sum,
             delta,
             lifted,
-            query_gradient,
+            parts,
             pairs,
             attention,
             query.stride(2),
@@ -100,12 +107,16 @@ def attention_backward(
             1.0 / math.sqrt(sizes.head_size),
             HAS_MASK=mask is not None,
             ONE_BLOCK=keys <= KEYS,
+            SPLITS=splits,
             KEYS=KEYS,
             **constants,
             **ONE_WARP,
         )
+        if splits > 1:
+            query_gradient[:, part] = parts[:, :, part].sum(0)
         names = ("HEADS", "EDGE_SIZE", "CHUNK", "CHUNKS", "PRECISION")
-        attention_through_values_kernel[(queries, count, seeds)](
+        value_splits = parts_of_keys(queries * count * seeds, keys)
+        attention_through_values_kernel[(queries * value_splits, count, seeds)](
             attention,
             lifted,
             edge_gradient,
@@ -113,13 +124,14 @@ def attention_backward(
             graphs,
             queries,
             keys,
+            SPLITS=value_splits,
             KEYS=KEYS,
             HEADS_PAD=padded(num_heads),
             **{name: constants[name] for name in names},
             **ONE_WARP,
         )
         names = ("HEADS", "HEAD_SIZE", "HEAD_PAD", "GROUP_HEADS")
-        attention_columns_kernel[(keys, count, seeds)](
+        attention_columns_kernel[(keys * sizes.groups, count, seeds)](
             gradient,
             pairs,
             attention,
@@ -138,13 +150,22 @@ def attention_backward(
 
     value_parts = max(1, min(value_blocks // 4, FEW_SEEDS // seeds))
     target = weight_gradient[:, 2 * width :]
-    parts = target[None] if value_parts == 1 else target.new_empty(value_parts, seeds, width, edge_size)
+    by_part = target[None] if value_parts == 1 else target.new_empty(value_parts, seeds, width, edge_size)
     attention_value_weight_kernel[(num_heads, value_parts, seeds)](
-        gradient, context, parts, nodes, parts.stride(0), parts.stride(1), ROWS=VALUE_ROWS, **constants, num_warps=2
+        gradient, context, by_part, nodes, *by_part.stride()[:2], ROWS=VALUE_ROWS, **constants, num_warps=2
     )
     if value_parts > 1:
-        target.copy_(parts.sum(0))
+        target.copy_(by_part.sum(0))
     return query_gradient, key_gradient, value_gradient, edge_gradient, weight_gradient.to(weight_dtype)
+
+
+def parts_of_keys(programs: int, keys: int) -> int:
+    """Into how many parts to split the keys of so many programs.
+
+    >>> parts_of_keys(100_000, 64), parts_of_keys(1024, 256), parts_of_keys(1, 40)
+    (1, 4, 3)
+    """
+    return max(1, min(triton.cdiv(PROGRAMS, programs), triton.cdiv(keys, KEYS)))
 
 
 def add_pair_weight_gradient(target: Tensor, pairs: Tensor, edges: Tensor, new: bool) -> None:

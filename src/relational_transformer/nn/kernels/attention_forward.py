@@ -23,7 +23,7 @@ from relational_transformer.nn.kernels.tiles import (
     widen,
 )
 
-PAIR_BUFFER_BYTES = 128 * 2**20
+PAIR_BUFFER_BYTES = 72 * 2**20
 VALUE_ROWS = 32
 KEYS = 16
 ONE_WARP = {"num_warps": 1, "num_stages": 1, "maxnreg": 168}  # so that twelve programs fit on a multiprocessor
@@ -64,12 +64,13 @@ def attention_forward_kernel(
     CHUNK: tl.constexpr,
     CHUNKS: tl.constexpr,
 ):
-    """One row i of one graph: head group by head group, online softmax over blocks of KEYS keys j."""
+    """One head group of one row i of one graph: online softmax over blocks of KEYS keys j."""
     WIDTH: tl.constexpr = HEADS * HEAD_SIZE
     GROUPS: tl.constexpr = (HEADS + GROUP_HEADS - 1) // GROUP_HEADS
     STEP: tl.constexpr = 16 // GROUP_HEADS if GROUP_HEADS < 16 else 1
     dtype: tl.constexpr = edges.dtype.element_ty
-    row = tl.program_id(0)
+    row = tl.program_id(0) // GROUPS
+    group = tl.program_id(0) % GROUPS
     seed = tl.program_id(2).to(tl.int64)
     graph = seed * graphs + first + tl.program_id(1)
     buffer = seed * tl.num_programs(1) + tl.program_id(1)
@@ -85,62 +86,61 @@ def attention_forward_kernel(
     log_sum += node * HEADS
     context += node * HEADS * EDGE_SIZE
 
-    for group in range(GROUPS):
-        columns, column_valid = group_columns(group, HEADS, HEAD_SIZE, HEAD_PAD, GROUP_HEADS)
-        row_query = tl.load(query + columns, mask=column_valid, other=0.0).to(tl.float32)[None, :]
-        largest = tl.full((GROUP_HEADS,), float("-inf"), tl.float32)
-        total = tl.zeros((GROUP_HEADS,), tl.float32)
-        node_sum = tl.zeros((GROUP_HEADS * HEAD_PAD,), tl.float32)
-        edge_sum = ()
-        for _ in tl.static_range(CHUNKS):
-            edge_sum = edge_sum + (tl.zeros((GROUP_HEADS * STEP, CHUNK), tl.float32),)  # noqa: RUF005
-        for start in range(0, KEYS if ONE_BLOCK else keys, KEYS):
-            j = start + tl.arange(0, KEYS)
-            valid = j < keys
-            edge_query = load_columns(pairs, j, valid, 2 * WIDTH, columns, column_valid)
-            edge_key = load_columns(pairs + WIDTH, j, valid, 2 * WIDTH, columns, column_valid)
-            node_key = load_columns(key, j, valid, key_stride, columns, column_valid)
-            node_value = load_columns(value, j, valid, value_stride, columns, column_valid)
-            present = valid
-            if HAS_MASK:
-                present &= tl.load(mask + j * mask_key_stride, mask=valid, other=0) != 0
-            product = (edge_query.to(tl.float32) + row_query) * (edge_key.to(tl.float32) + node_key.to(tl.float32))
-            scores = sum_heads(product, GROUP_HEADS) * scale  # [KEYS, GH]
-            scores = tl.where(present[:, None], scores, float("-inf"))
+    columns, column_valid = group_columns(group, HEADS, HEAD_SIZE, HEAD_PAD, GROUP_HEADS)
+    row_query = tl.load(query + columns, mask=column_valid, other=0.0).to(tl.float32)[None, :]
+    largest = tl.full((GROUP_HEADS,), float("-inf"), tl.float32)
+    total = tl.zeros((GROUP_HEADS,), tl.float32)
+    node_sum = tl.zeros((GROUP_HEADS * HEAD_PAD,), tl.float32)
+    edge_sum = ()
+    for _ in tl.static_range(CHUNKS):
+        edge_sum = edge_sum + (tl.zeros((GROUP_HEADS * STEP, CHUNK), tl.float32),)  # noqa: RUF005
+    for start in range(0, KEYS if ONE_BLOCK else keys, KEYS):
+        j = start + tl.arange(0, KEYS)
+        valid = j < keys
+        edge_query = load_columns(pairs, j, valid, 2 * WIDTH, columns, column_valid)
+        edge_key = load_columns(pairs + WIDTH, j, valid, 2 * WIDTH, columns, column_valid)
+        node_key = load_columns(key, j, valid, key_stride, columns, column_valid)
+        node_value = load_columns(value, j, valid, value_stride, columns, column_valid)
+        present = valid
+        if HAS_MASK:
+            present &= tl.load(mask + j * mask_key_stride, mask=valid, other=0) != 0
+        product = (edge_query.to(tl.float32) + row_query) * (edge_key.to(tl.float32) + node_key.to(tl.float32))
+        scores = sum_heads(product, GROUP_HEADS) * scale  # [KEYS, GH]
+        scores = tl.where(present[:, None], scores, float("-inf"))
 
-            new_largest = tl.maximum(largest, tl.max(scores, axis=0))
-            finite = tl.where(new_largest == float("-inf"), 0.0, new_largest)
-            shrink = tl.exp2(largest - finite)
-            weights = tl.exp2(scores - finite[None, :])
-            total = total * shrink + tl.sum(weights, axis=0)
-            largest = new_largest
-            if not ONE_BLOCK:
-                node_sum *= tl.reshape(spread_heads(shrink[None, :], HEAD_PAD), node_sum.shape)
-            node_sum += tl.sum(spread_heads(weights, HEAD_PAD) * node_value.to(tl.float32), axis=0)
-            blocks = tl.trans(widen(weights, STEP).to(dtype))  # [16, KEYS]
-            wide_shrink = tl.trans(widen(shrink[None, :], STEP))  # [16, 1]
-            new_edge_sum = ()
-            for chunk in tl.static_range(CHUNKS):
-                channels = chunk * CHUNK + tl.arange(0, CHUNK)
-                edge = load_columns(edges, j, valid, EDGE_SIZE, channels, channels < EDGE_SIZE)
-                so_far = edge_sum[chunk] if ONE_BLOCK else edge_sum[chunk] * wide_shrink
-                update = tl.dot(blocks, edge, so_far, input_precision=PRECISION)
-                new_edge_sum = new_edge_sum + (update,)  # noqa: RUF005
-            edge_sum = new_edge_sum
-
-        seen = total > 0.0
-        inverse = tl.where(seen, 1.0 / tl.where(seen, total, 1.0), 0.0)
-        node_sum *= tl.reshape(spread_heads(inverse[None, :], HEAD_PAD), node_sum.shape)
-        tl.store(node_part + columns, node_sum, mask=column_valid)
-        heads = group * GROUP_HEADS + tl.arange(0, GROUP_HEADS)
-        logarithm = tl.where(seen, largest + tl.log2(tl.where(seen, total, 1.0)), 0.0)
-        tl.store(log_sum + heads, logarithm, mask=heads < HEADS)
-        wide = tl.arange(0, GROUP_HEADS * STEP)
-        heads = group * GROUP_HEADS + wide // STEP
-        head_valid = (wide % STEP == 0) & (heads < HEADS)
-        inverse = tl.trans(widen(inverse[None, :], STEP))
+        new_largest = tl.maximum(largest, tl.max(scores, axis=0))
+        finite = tl.where(new_largest == float("-inf"), 0.0, new_largest)
+        shrink = tl.exp2(largest - finite)
+        weights = tl.exp2(scores - finite[None, :])
+        total = total * shrink + tl.sum(weights, axis=0)
+        largest = new_largest
+        if not ONE_BLOCK:
+            node_sum *= tl.reshape(spread_heads(shrink[None, :], HEAD_PAD), node_sum.shape)
+        node_sum += tl.sum(spread_heads(weights, HEAD_PAD) * node_value.to(tl.float32), axis=0)
+        blocks = tl.trans(widen(weights, STEP).to(dtype))  # [16, KEYS]
+        wide_shrink = tl.trans(widen(shrink[None, :], STEP))  # [16, 1]
+        new_edge_sum = ()
         for chunk in tl.static_range(CHUNKS):
-            store_chunk(context, heads, head_valid, EDGE_SIZE, edge_sum[chunk] * inverse, chunk, EDGE_SIZE)
+            channels = chunk * CHUNK + tl.arange(0, CHUNK)
+            edge = load_columns(edges, j, valid, EDGE_SIZE, channels, channels < EDGE_SIZE)
+            so_far = edge_sum[chunk] if ONE_BLOCK else edge_sum[chunk] * wide_shrink
+            update = tl.dot(blocks, edge, so_far, input_precision=PRECISION)
+            new_edge_sum = new_edge_sum + (update,)  # noqa: RUF005
+        edge_sum = new_edge_sum
+
+    seen = total > 0.0
+    inverse = tl.where(seen, 1.0 / tl.where(seen, total, 1.0), 0.0)
+    node_sum *= tl.reshape(spread_heads(inverse[None, :], HEAD_PAD), node_sum.shape)
+    tl.store(node_part + columns, node_sum, mask=column_valid)
+    heads = group * GROUP_HEADS + tl.arange(0, GROUP_HEADS)
+    logarithm = tl.where(seen, largest + tl.log2(tl.where(seen, total, 1.0)), 0.0)
+    tl.store(log_sum + heads, logarithm, mask=heads < HEADS)
+    wide = tl.arange(0, GROUP_HEADS * STEP)
+    heads = group * GROUP_HEADS + wide // STEP
+    head_valid = (wide % STEP == 0) & (heads < HEADS)
+    inverse = tl.trans(widen(inverse[None, :], STEP))
+    for chunk in tl.static_range(CHUNKS):
+        store_chunk(context, heads, head_valid, EDGE_SIZE, edge_sum[chunk] * inverse, chunk, EDGE_SIZE)
 
 
 def attention_forward(
@@ -167,7 +167,7 @@ def attention_forward(
     for first in range(0, graphs, chunk):
         count = min(chunk, graphs - first)
         pairs = edge_pairs(edges[:, first : first + count], weight)
-        attention_forward_kernel[(queries, count, seeds)](
+        attention_forward_kernel[(queries * sizes.groups, count, seeds)](
             query,
             key,
             value,

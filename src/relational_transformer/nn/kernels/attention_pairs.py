@@ -27,7 +27,7 @@ def attention_pairs_kernel(
     log_sum,  # [S, G, NQ, H], base 2
     delta,  # [S, G, NQ, H]
     lifted,  # u [S, G, NQ, H, E]
-    query_gradient,  # [S, G, NQ, H * D]
+    query_gradient,  # [SPLITS, S, G, NQ, H * D]: to be summed over the parts of the keys
     pairs,  # in: W_q e_ij and W_k e_ij, out: dq_ij and dk_ij [S, C, NQ * NK, 2 * H * D] of graphs first ... first + C
     attention,  # a_ij [S, C, NQ * NK, H]
     query_stride,
@@ -44,6 +44,7 @@ def attention_pairs_kernel(
     scale,  # 1 / sqrt(D)
     HAS_MASK: tl.constexpr,
     ONE_BLOCK: tl.constexpr,  # all keys in one block
+    SPLITS: tl.constexpr,  # parts of the keys
     KEYS: tl.constexpr,
     PRECISION: tl.constexpr,
     HEADS: tl.constexpr,
@@ -54,19 +55,21 @@ def attention_pairs_kernel(
     CHUNK: tl.constexpr,
     CHUNKS: tl.constexpr,
 ):
-    """One row i of one graph, head group by head group."""
+    """One head group and one part of the keys j of one row i of one graph."""
     WIDTH: tl.constexpr = HEADS * HEAD_SIZE
     GROUPS: tl.constexpr = (HEADS + GROUP_HEADS - 1) // GROUP_HEADS
     STEP: tl.constexpr = 16 // GROUP_HEADS if GROUP_HEADS < 16 else 1
     dtype: tl.constexpr = edges.dtype.element_ty
-    row = tl.program_id(0)
+    row = tl.program_id(0) // (GROUPS * SPLITS)
+    group = tl.program_id(0) // SPLITS % GROUPS
+    split = tl.program_id(0) % SPLITS
     seed = tl.program_id(2).to(tl.int64)
     graph = seed * graphs + first + tl.program_id(1)
     buffer = (seed * tl.num_programs(1) + tl.program_id(1)) * queries + row
     node = graph * queries + row
     query += node * query_stride
     gradient += node * WIDTH
-    query_gradient += node * WIDTH
+    query_gradient += (split.to(tl.int64) * tl.num_programs(2) * graphs * queries + node) * WIDTH
     key += graph * keys * key_stride
     value += graph * keys * value_stride
     edges += node * keys * EDGE_SIZE
@@ -78,56 +81,58 @@ def attention_pairs_kernel(
     mask += seed * mask_seed_stride + (first + tl.program_id(1)).to(tl.int64) * mask_graph_stride
     mask += row * mask_row_stride
 
-    for group in range(GROUPS):
-        columns, column_valid = group_columns(group, HEADS, HEAD_SIZE, HEAD_PAD, GROUP_HEADS)
-        heads = group * GROUP_HEADS + tl.arange(0, GROUP_HEADS)
-        head_valid = heads < HEADS
-        wide = tl.arange(0, GROUP_HEADS * STEP)
-        wide_head = group * GROUP_HEADS + wide // STEP
-        wide_valid = (wide % STEP == 0) & (wide_head < HEADS)
-        row_query = tl.load(query + columns, mask=column_valid, other=0.0).to(tl.float32)[None, :]
-        row_gradient = tl.load(gradient + columns, mask=column_valid, other=0.0).to(tl.float32)[None, :]
-        row_log_sum = tl.load(log_sum + heads, mask=head_valid, other=0.0)[None, :]
-        row_delta = tl.load(delta + heads, mask=head_valid, other=0.0)
-        query_sum = tl.zeros((GROUP_HEADS * HEAD_PAD,), tl.float32)
-        for start in range(0, KEYS if ONE_BLOCK else keys, KEYS):
-            j = start + tl.arange(0, KEYS)
-            valid = j < keys
-            edge_query = load_columns(pairs, j, valid, 2 * WIDTH, columns, column_valid).to(tl.float32)
-            edge_key = load_columns(pairs + WIDTH, j, valid, 2 * WIDTH, columns, column_valid).to(tl.float32)
-            node_key = load_columns(key, j, valid, key_stride, columns, column_valid)
-            node_value = load_columns(value, j, valid, value_stride, columns, column_valid)
-            present = valid
-            if HAS_MASK:
-                present &= tl.load(mask + j * mask_key_stride, mask=valid, other=0) != 0
-            through_edges = tl.zeros((KEYS, GROUP_HEADS * STEP), tl.float32)
-            for chunk in tl.static_range(CHUNKS):
-                channels = chunk * CHUNK + tl.arange(0, CHUNK)
-                edge = load_columns(edges, j, valid, EDGE_SIZE, channels, channels < EDGE_SIZE)
-                u = load_columns(lifted, wide_head, wide_valid, EDGE_SIZE, channels, channels < EDGE_SIZE)
-                through_edges = tl.dot(edge, tl.trans(u), through_edges, input_precision=PRECISION)
-            edge_query += row_query
-            edge_key += node_key.to(tl.float32)
-            scores = sum_heads(edge_query * edge_key, GROUP_HEADS) * (scale * LOG2_E)  # [KEYS, GH]
-            weights = tl.where(present[:, None], tl.exp2(scores - row_log_sum), 0.0)
-            weights_gradient = sum_heads(row_gradient * node_value.to(tl.float32), GROUP_HEADS)
-            weights_gradient += sum_heads(through_edges, GROUP_HEADS)  # the columns between heads are zero
-            if ONE_BLOCK:  # sum_j a_ij da_ij in place of g_i . message_i: the same, without the message's rounding
-                row_delta = tl.sum(weights * weights_gradient, axis=0)
-            scores_gradient = spread_heads(weights * (weights_gradient - row_delta[None, :]) * scale, HEAD_PAD)
+    columns, column_valid = group_columns(group, HEADS, HEAD_SIZE, HEAD_PAD, GROUP_HEADS)
+    heads = group * GROUP_HEADS + tl.arange(0, GROUP_HEADS)
+    head_valid = heads < HEADS
+    wide = tl.arange(0, GROUP_HEADS * STEP)
+    wide_head = group * GROUP_HEADS + wide // STEP
+    wide_valid = (wide % STEP == 0) & (wide_head < HEADS)
+    row_query = tl.load(query + columns, mask=column_valid, other=0.0).to(tl.float32)[None, :]
+    row_gradient = tl.load(gradient + columns, mask=column_valid, other=0.0).to(tl.float32)[None, :]
+    row_log_sum = tl.load(log_sum + heads, mask=head_valid, other=0.0)[None, :]
+    row_delta = tl.load(delta + heads, mask=head_valid, other=0.0)
+    query_sum = tl.zeros((GROUP_HEADS * HEAD_PAD,), tl.float32)
+    span = tl.cdiv(tl.cdiv(keys, KEYS), SPLITS) * KEYS
+    begin = 0 if ONE_BLOCK else split * span
+    end = KEYS if ONE_BLOCK else tl.minimum(keys, begin + span)
+    for start in range(begin, end, KEYS):
+        j = start + tl.arange(0, KEYS)
+        valid = j < keys
+        edge_query = load_columns(pairs, j, valid, 2 * WIDTH, columns, column_valid).to(tl.float32)
+        edge_key = load_columns(pairs + WIDTH, j, valid, 2 * WIDTH, columns, column_valid).to(tl.float32)
+        node_key = load_columns(key, j, valid, key_stride, columns, column_valid)
+        node_value = load_columns(value, j, valid, value_stride, columns, column_valid)
+        present = valid
+        if HAS_MASK:
+            present &= tl.load(mask + j * mask_key_stride, mask=valid, other=0) != 0
+        through_edges = tl.zeros((KEYS, GROUP_HEADS * STEP), tl.float32)
+        for chunk in tl.static_range(CHUNKS):
+            channels = chunk * CHUNK + tl.arange(0, CHUNK)
+            edge = load_columns(edges, j, valid, EDGE_SIZE, channels, channels < EDGE_SIZE)
+            u = load_columns(lifted, wide_head, wide_valid, EDGE_SIZE, channels, channels < EDGE_SIZE)
+            through_edges = tl.dot(edge, tl.trans(u), through_edges, input_precision=PRECISION)
+        edge_query += row_query
+        edge_key += node_key.to(tl.float32)
+        scores = sum_heads(edge_query * edge_key, GROUP_HEADS) * (scale * LOG2_E)  # [KEYS, GH]
+        weights = tl.where(present[:, None], tl.exp2(scores - row_log_sum), 0.0)
+        weights_gradient = sum_heads(row_gradient * node_value.to(tl.float32), GROUP_HEADS)
+        weights_gradient += sum_heads(through_edges, GROUP_HEADS)  # the columns between heads are zero
+        if ONE_BLOCK:  # sum_j a_ij da_ij in place of g_i . message_i: the same, without the message's rounding
+            row_delta = tl.sum(weights * weights_gradient, axis=0)
+        scores_gradient = spread_heads(weights * (weights_gradient - row_delta[None, :]) * scale, HEAD_PAD)
 
-            edge_key *= scores_gradient  # dq_ij
-            edge_query *= scores_gradient  # dk_ij
-            query_sum += tl.sum(edge_key, axis=0)
-            # The buffer is overwritten in place: first everybody has read.
-            tl.debug_barrier()
-            where = j[:, None] * (2 * WIDTH) + columns[None, :]
-            inside = valid[:, None] & column_valid[None, :]
-            tl.store(pairs + where, edge_key.to(dtype), mask=inside)
-            tl.store(pairs + WIDTH + where, edge_query.to(dtype), mask=inside)
-            where = j[:, None] * HEADS + heads[None, :]
-            tl.store(attention + where, weights.to(dtype), mask=valid[:, None] & head_valid[None, :])
-        tl.store(query_gradient + columns, query_sum.to(query_gradient.dtype.element_ty), mask=column_valid)
+        edge_key *= scores_gradient  # dq_ij
+        edge_query *= scores_gradient  # dk_ij
+        query_sum += tl.sum(edge_key, axis=0)
+        # The buffer is overwritten in place: first everybody has read.
+        tl.debug_barrier()
+        where = j[:, None] * (2 * WIDTH) + columns[None, :]
+        inside = valid[:, None] & column_valid[None, :]
+        tl.store(pairs + where, edge_key.to(dtype), mask=inside)
+        tl.store(pairs + WIDTH + where, edge_query.to(dtype), mask=inside)
+        where = j[:, None] * HEADS + heads[None, :]
+        tl.store(attention + where, weights.to(dtype), mask=valid[:, None] & head_valid[None, :])
+    tl.store(query_gradient + columns, query_sum.to(query_gradient.dtype.element_ty), mask=column_valid)
 
 
 @triton.jit
@@ -139,6 +144,7 @@ def attention_through_values_kernel(
     graphs,
     queries,
     keys,
+    SPLITS: tl.constexpr,  # parts of the keys
     KEYS: tl.constexpr,
     PRECISION: tl.constexpr,
     HEADS: tl.constexpr,
@@ -147,8 +153,10 @@ def attention_through_values_kernel(
     CHUNK: tl.constexpr,
     CHUNKS: tl.constexpr,
 ):
-    """The edges' gradient through the values, sum_h a_ij^h u_i^h, for one row i of one graph."""
-    row = tl.program_id(0)
+    """The edges' gradient through the values, sum_h a_ij^h u_i^h, for one part of the keys j of one row i of one
+    graph."""
+    row = tl.program_id(0) // SPLITS
+    split = tl.program_id(0) % SPLITS
     seed = tl.program_id(2).to(tl.int64)
     node = (seed * graphs + first + tl.program_id(1)) * queries + row
     attention += ((seed * tl.num_programs(1) + tl.program_id(1)) * queries + row) * keys * HEADS
@@ -156,7 +164,9 @@ def attention_through_values_kernel(
     edge_gradient += node * keys * EDGE_SIZE
     heads = tl.arange(0, HEADS_PAD)
     u = load_chunks(lifted, heads, heads < HEADS, EDGE_SIZE, EDGE_SIZE, CHUNK, CHUNKS)
-    for start in range(0, keys, KEYS):
+    span = tl.cdiv(tl.cdiv(keys, KEYS), SPLITS) * KEYS
+    begin = split * span
+    for start in range(begin, tl.minimum(keys, begin + span), KEYS):
         j = start + tl.arange(0, KEYS)
         valid = j < keys
         weights = load_rows(attention, j, valid, HEADS, HEADS, HEADS_PAD)
@@ -182,10 +192,12 @@ def attention_columns_kernel(
     HEAD_PAD: tl.constexpr,
     GROUP_HEADS: tl.constexpr,
 ):
-    """dk_j = sum_i dk_ij and dv_j = sum_i a_ij g_i, for one key j of one graph, ROWS rows i at a time."""
+    """dk_j = sum_i dk_ij and dv_j = sum_i a_ij g_i, for one head group of one key j of one graph, ROWS rows i at a
+    time."""
     WIDTH: tl.constexpr = HEADS * HEAD_SIZE
     GROUPS: tl.constexpr = (HEADS + GROUP_HEADS - 1) // GROUP_HEADS
-    j = tl.program_id(0)
+    j = tl.program_id(0) // GROUPS
+    group = tl.program_id(0) % GROUPS
     seed = tl.program_id(2).to(tl.int64)
     graph = seed * graphs + first + tl.program_id(1)
     buffer = (seed * tl.num_programs(1) + tl.program_id(1)) * queries * keys
@@ -194,21 +206,20 @@ def attention_columns_kernel(
     attention += buffer * HEADS
     key_gradient += (graph * keys + j) * WIDTH
     value_gradient += (graph * keys + j) * WIDTH
-    for group in range(GROUPS):
-        columns, column_valid = group_columns(group, HEADS, HEAD_SIZE, HEAD_PAD, GROUP_HEADS)
-        heads = group * GROUP_HEADS + tl.arange(0, GROUP_HEADS)
-        key_sum = tl.zeros((ROWS, GROUP_HEADS * HEAD_PAD), tl.float32)
-        value_sum = tl.zeros((ROWS, GROUP_HEADS * HEAD_PAD), tl.float32)
-        for start in range(0, queries, ROWS):
-            i = start + tl.arange(0, ROWS)
-            valid = i < queries
-            edge = i * keys + j
-            part = load_columns(pairs, edge, valid, 2 * WIDTH, columns, column_valid)
-            weights = load_columns(attention, edge, valid, HEADS, heads, heads < HEADS)
-            row_gradient = load_columns(gradient, i, valid, WIDTH, columns, column_valid)
-            key_sum += part.to(tl.float32)
-            value_sum += spread_heads(weights.to(tl.float32), HEAD_PAD) * row_gradient.to(tl.float32)
-        key_total = tl.sum(key_sum, axis=0).to(key_gradient.dtype.element_ty)
-        value_total = tl.sum(value_sum, axis=0).to(value_gradient.dtype.element_ty)
-        tl.store(key_gradient + columns, key_total, mask=column_valid)
-        tl.store(value_gradient + columns, value_total, mask=column_valid)
+    columns, column_valid = group_columns(group, HEADS, HEAD_SIZE, HEAD_PAD, GROUP_HEADS)
+    heads = group * GROUP_HEADS + tl.arange(0, GROUP_HEADS)
+    key_sum = tl.zeros((ROWS, GROUP_HEADS * HEAD_PAD), tl.float32)
+    value_sum = tl.zeros((ROWS, GROUP_HEADS * HEAD_PAD), tl.float32)
+    for start in range(0, queries, ROWS):
+        i = start + tl.arange(0, ROWS)
+        valid = i < queries
+        edge = i * keys + j
+        part = load_columns(pairs, edge, valid, 2 * WIDTH, columns, column_valid)
+        weights = load_columns(attention, edge, valid, HEADS, heads, heads < HEADS)
+        row_gradient = load_columns(gradient, i, valid, WIDTH, columns, column_valid)
+        key_sum += part.to(tl.float32)
+        value_sum += spread_heads(weights.to(tl.float32), HEAD_PAD) * row_gradient.to(tl.float32)
+    key_total = tl.sum(key_sum, axis=0).to(key_gradient.dtype.element_ty)
+    value_total = tl.sum(value_sum, axis=0).to(value_gradient.dtype.element_ty)
+    tl.store(key_gradient + columns, key_total, mask=column_valid)
+    tl.store(value_gradient + columns, value_total, mask=column_valid)

@@ -46,6 +46,10 @@ class AttentionSizes:
     def group_heads(self) -> int:
         return max(1, min(PREFERRED_WIDTH // self.head_pad, triton.next_power_of_2(self.heads)))
 
+    @property
+    def groups(self) -> int:
+        return triton.cdiv(self.heads, self.group_heads)
+
     def constants(self) -> dict[str, int | str]:
         """The compile-time constants every attention kernel takes."""
         chunk = chunk_width(self.edge_size)

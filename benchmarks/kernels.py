@@ -162,7 +162,7 @@ def ceilings() -> tuple[float, float]:
     return teraflops, gigabytes
 
 
-def measure(case: Case, name: str, path: str, training: bool) -> tuple[float, float]:
+def measure(case: Case, name: str, path: str, training: bool, profile: bool) -> tuple[float, float]:
     """Microseconds, and the peak of memory beyond the inputs in sizes of the edge tensor."""
     torch.compiler.reset()
     with kernels.use_kernels(path == "fused"):
@@ -180,7 +180,18 @@ def measure(case: Case, name: str, path: str, training: bool) -> tuple[float, fl
         step()
         torch.cuda.synchronize()
         memory = (torch.cuda.max_memory_allocated() - before) / (2 * case.edges * case.edge_size)
+        if profile:
+            print_kernels(step)
         return microseconds(step), memory
+
+
+def print_kernels(step: Callable[[], object]) -> None:
+    """What a step launches, and how long each kernel takes."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
+        step()
+        torch.cuda.synchronize()
+    for row in sorted(profiler.key_averages(), key=lambda row: -row.device_time_total):
+        print(f"  {row.device_time_total:9.1f} us in {row.count:3} x {row.key[:100]}")
 
 
 def train(function: Callable[..., Tensor], inputs: list[Tensor], gradient: Tensor) -> tuple[Tensor, ...]:
@@ -193,6 +204,7 @@ def main() -> None:
     parser.add_argument("--cases", nargs="+", default=["paper-20", "paper-80"], choices=[*CASES, "all"])
     parser.add_argument("--functions", nargs="+", default=FUNCTIONS, choices=FUNCTIONS)
     parser.add_argument("--paths", nargs="+", default=PATHS, choices=PATHS)
+    parser.add_argument("--profile", action="store_true", help="print the kernels of every path")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         sys.exit("benchmarks/kernels.py needs a CUDA device; there is none here.")
@@ -209,7 +221,7 @@ def main() -> None:
                 floor = max(flops / teraflops / 1e6, size / gigabytes / 1e3)
                 anchor = None
                 for path in arguments.paths:
-                    time, memory = measure(case, function, path, training)
+                    time, memory = measure(case, function, path, training, arguments.profile)
                     anchor = time if path == "compiled" else anchor
                     label = f"{name} {function} {'training' if training else 'forward'}"
                     ratio = "" if anchor is None else f"{anchor / time:8.2f}x"

@@ -112,7 +112,7 @@ def test_classes_looked_at_apart_learn_what_one_padded_batch_does(model: str):
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # torch's own, while tracing
 def test_few_pieces_are_compiled_however_many_layers_and_steps_there_are(monkeypatch):
     """Of each class the embedding, the last layer and one for all others; and once the layout of the parameters, the
-    beginning of a window, a step of the games, the decision, the loss, what is kept, Adam."""
+    beginning of a window, a step of the games, the decision, the loss, what is kept, Adam's count and its update."""
     traced = []
 
     def note(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable:
@@ -124,7 +124,7 @@ def test_few_pieces_are_compiled_however_many_layers_and_steps_there_are(monkeyp
     engine, classes = make_engine(parse_levels(2 * CORRIDOR + ROOMS), "rt", apart=True, compiled=True, num_layers=3)
     engine.update()
     engine.update()
-    assert len(traced) == 3 * len(classes) + 7 == 13
+    assert len(traced) == 3 * len(classes) + 8 == 14
     plain, _ = make_engine(parse_levels(2 * CORRIDOR + ROOMS), "rt", apart=False, num_layers=3)
     plain.update()
     plain.update()

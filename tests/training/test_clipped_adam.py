@@ -46,8 +46,9 @@ def test_a_seed_without_finite_gradient_leaves_the_others_alone():
     assert fleet.parameters["weight"][1].isfinite().all()
 
 
-def test_one_graph_without_a_break_makes_the_same_step(monkeypatch):
-    """Traced whole, without a C++ compiler: what is compiled on a GPU is the same function."""
+def test_two_graphs_without_a_break_make_the_same_step(monkeypatch):
+    """One counts and makes powers, which would else be made again for every number, one does all the rest. Traced
+    whole, without a C++ compiler: what is compiled on a GPU is the same functions."""
     traced = []
 
     def note(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable:
@@ -65,7 +66,8 @@ def test_one_graph_without_a_break_makes_the_same_step(monkeypatch):
             adam.step(torch.randn_like(fleet.values))
         fleets.append(fleet)
     plain, compiled = fleets
-    assert len(traced) == 1
+    assert len(traced) == 2
+    assert [sum("pow" in str(node.target) for node in graph.graph.nodes) for graph in traced] == [2, 0]
     assert plain.count.item() == compiled.count.item() == 3
     for name, tensor in plain.state().items():
         torch.testing.assert_close(compiled.state()[name], tensor)

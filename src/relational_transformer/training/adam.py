@@ -62,8 +62,9 @@ class EncoderWeight(NamedTuple):
 
 
 def count_step(count: Tensor, dtype: torch.dtype) -> list[Tensor]:
-    """Count a step, in place, and give its `corrections`; count [1]. Apart from the update, which is one pass over all
-    parameters and would make these powers again for every one of them."""
+    """Count a step, in place, and give its `corrections`. Apart from the update, which is one pass over all parameters
+    and would make these powers again for every one of them. The count is a vector [1]: compiled on a CPU, torch 2.13
+    loses what is written into a number."""
     count += 1
     return corrections(count.squeeze(0), dtype)
 

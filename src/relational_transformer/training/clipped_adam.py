@@ -1,11 +1,11 @@
-"""Adam on gradients that are clipped, each seed's by itself: one function of a few passes over all seeds."""
+"""Adam on gradients that are clipped, each seed's by itself: a few passes over all seeds."""
 
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from .adam import corrections, update
+from .adam import count_step, update
 from .compiling import compiled_for
 from .fleet import Fleet
 
@@ -23,16 +23,17 @@ class ClippedAdam:
         self.learning_rate, self.epsilon, self.clip = learning_rate, epsilon, clip
         self.owners = owners(fleet) if clip is not None and fleet.num_seeds > 1 else None
         device = fleet.values.device
-        self.step_of_all: Callable[..., None] = compiled_for(clipped_step, device) if compiled else clipped_step
+        self._count: Callable[..., list[Tensor]] = compiled_for(count_step, device) if compiled else count_step
+        self._update: Callable[..., None] = compiled_for(update_clipped, device) if compiled else update_clipped
 
     @torch.no_grad()
     def step(self, gradient: Tensor) -> None:
         """One step along a gradient, a vector like `fleet.values`."""
         fleet = self.fleet
-        fleet.count += 1  # not compiled: torch 2.13 loses what is written into a number on a CPU
-        state = (fleet.values, fleet.first, fleet.second, fleet.count)
-        rates = (self.learning_rate, self.epsilon, self.clip)
-        self.step_of_all(*state, gradient, self.owners, fleet.num_seeds, *rates)
+        corrected_by = self._count(fleet.count.view(1), gradient.dtype)
+        state = (fleet.values, fleet.first, fleet.second)
+        rule = (self.learning_rate, self.epsilon, *corrected_by)
+        self._update(*state, gradient, *rule, self.owners, fleet.num_seeds, self.clip)
 
 
 def owners(fleet: Fleet) -> Tensor:
@@ -43,22 +44,23 @@ def owners(fleet: Fleet) -> Tensor:
     return torch.cat(blocks)
 
 
-def clipped_step(
+def update_clipped(
     values: Tensor,
     first: Tensor,
     second: Tensor,
-    count: Tensor,
     gradient: Tensor,
-    owner: Tensor | None,
-    num_seeds: int,
     learning_rate: float,
     epsilon: float,
+    first_correction: Tensor,
+    second_correction: Tensor,
+    owner: Tensor | None,
+    num_seeds: int,
     clip: float | None,
 ) -> None:
-    """Clip, then Adam's rule for step number `count`; values and moments are changed in place."""
+    """Clip, then Adam's rule; values and moments are changed in place, the gradient is not."""
     if clip is not None:
         gradient = gradient * shrinkage(gradient, owner, num_seeds, clip)
-    update(values, first, second, gradient, learning_rate, epsilon, *corrections(count, gradient.dtype))
+    update(values, first, second, gradient, learning_rate, epsilon, first_correction, second_correction)
 
 
 def shrinkage(gradient: Tensor, owner: Tensor | None, num_seeds: int, largest: float) -> Tensor:

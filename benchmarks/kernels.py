@@ -14,10 +14,12 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import torch
 from torch import Tensor
 from torch.func import functional_call, stack_module_state
+from turns import turn
 
 from relational_transformer import RelationalTransformerLayer
 from relational_transformer.nn import kernels
@@ -162,10 +164,10 @@ def ceilings() -> tuple[float, float]:
     return teraflops, gigabytes
 
 
-def measure(case: Case, name: str, path: str, training: bool, profile: bool) -> tuple[float, float]:
-    """Microseconds, and the peak of memory beyond the inputs in sizes of the edge tensor."""
-    torch.compiler.reset()
-    with kernels.use_kernels(path == "fused"):
+def prepare(case: Case, name: str, path: str, training: bool) -> Callable[[], object]:
+    """One step of a function on a path, compiled and run once."""
+    fused = path == "fused"
+    with kernels.use_kernels(fused):
         function, inputs = getattr(case, name)()
         if path == "compiled":
             function = torch.compile(function, fullgraph=True, dynamic=False)
@@ -173,16 +175,23 @@ def measure(case: Case, name: str, path: str, training: bool, profile: bool) -> 
             step = partial(train, function, inputs, torch.randn_like(function(*inputs)))
         else:
             step = partial(torch.no_grad()(function), *inputs)
-        step()
-        torch.cuda.synchronize()
-        before = torch.cuda.memory_allocated()
-        torch.cuda.reset_peak_memory_stats()
-        step()
-        torch.cuda.synchronize()
-        memory = (torch.cuda.max_memory_allocated() - before) / (2 * case.edges * case.edge_size)
-        if profile:
-            print_kernels(step)
-        return microseconds(step), memory
+
+    def on_path() -> object:
+        with kernels.use_kernels(fused):
+            return step()
+
+    on_path()
+    torch.cuda.synchronize()
+    return on_path
+
+
+def peak_memory(step: Callable[[], object]) -> int:
+    """Bytes beyond what is there before the step."""
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    step()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before
 
 
 def print_kernels(step: Callable[[], object]) -> None:
@@ -199,37 +208,52 @@ def train(function: Callable[..., Tensor], inputs: list[Tensor], gradient: Tenso
     return torch.autograd.grad(function(*leaves), leaves, gradient)
 
 
+def report(rows: list[tuple[str, str, bool, str, Callable[[], object]]], profile: bool) -> None:
+    """Measure all, and print a line for each."""
+    teraflops, gigabytes = ceilings()
+    print(f"{torch.cuda.get_device_name()}: {teraflops:.0f} TFLOP/s in bfloat16, {gigabytes:.0f} GB/s")
+    print(f"{'':32}{'path':>10}{'us':>9}{'TFLOP/s':>9}{'GB/s':>7}{'of ceiling':>11}{'memory':>8}{'speed-up':>9}")
+    compiled: dict[str, float] = {}
+    for name, function, training, path, step in rows:
+        case, label = CASES[name], f"{name} {function} {'training' if training else 'forward'}"
+        flops, size = getattr(case, f"{function}_cost")(training)
+        floor = max(flops / teraflops / 1e6, size / gigabytes / 1e3)
+        memory = peak_memory(step) / (2 * case.edges * case.edge_size)
+        if profile:
+            print_kernels(step)
+        time = microseconds(step)
+        if path == "compiled":
+            compiled[label] = time
+        ratio = f"{compiled[label] / time:8.2f}x" if label in compiled else ""
+        print(
+            f"{label:32}{path:>10}{time:9.1f}{flops / time / 1e6:9.1f}{size / time / 1e3:7.0f}"
+            f"{floor / time:11.1%}{memory:8.2f}{ratio:>9}",
+            flush=True,
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", nargs="+", default=["paper-20", "paper-80"], choices=[*CASES, "all"])
     parser.add_argument("--functions", nargs="+", default=FUNCTIONS, choices=FUNCTIONS)
     parser.add_argument("--paths", nargs="+", default=PATHS, choices=PATHS)
+    parser.add_argument("--turns", type=Path, help="a file: measure in turns with all others that name it")
     parser.add_argument("--profile", action="store_true", help="print the kernels of every path")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         sys.exit("benchmarks/kernels.py needs a CUDA device; there is none here.")
     torch.set_float32_matmul_precision("high")
-    teraflops, gigabytes = ceilings()
-    print(f"{torch.cuda.get_device_name()}: {teraflops:.0f} TFLOP/s in bfloat16, {gigabytes:.0f} GB/s")
+    torch._dynamo.config.recompile_limit = 64  # all are compiled before the first is measured
     names = list(CASES) if "all" in arguments.cases else arguments.cases
-    print(f"{'':32}{'path':>10}{'us':>9}{'TFLOP/s':>9}{'GB/s':>7}{'of ceiling':>11}{'memory':>8}{'speed-up':>9}")
-    for name in names:
-        case = CASES[name]
-        for function in arguments.functions:
-            for training in (False, True):
-                flops, size = getattr(case, f"{function}_cost")(training)
-                floor = max(flops / teraflops / 1e6, size / gigabytes / 1e3)
-                anchor = None
-                for path in arguments.paths:
-                    time, memory = measure(case, function, path, training, arguments.profile)
-                    anchor = time if path == "compiled" else anchor
-                    label = f"{name} {function} {'training' if training else 'forward'}"
-                    ratio = "" if anchor is None else f"{anchor / time:8.2f}x"
-                    print(
-                        f"{label:32}{path:>10}{time:9.1f}{flops / time / 1e6:9.1f}{size / time / 1e3:7.0f}"
-                        f"{floor / time:11.1%}{memory:8.2f}{ratio:>9}",
-                        flush=True,
-                    )
+    rows = [
+        (name, function, training, path, prepare(CASES[name], function, path, training))
+        for name in names
+        for function in arguments.functions
+        for training in (False, True)
+        for path in arguments.paths
+    ]
+    with turn(arguments.turns):
+        report(rows, arguments.profile)
 
 
 if __name__ == "__main__":

@@ -26,12 +26,10 @@ def should_compile(mode: CompileMode, device: torch.device, num_steps: int) -> b
     return num_steps >= STEPS_THAT_PAY and any(shutil.which(name) for name in ("g++", "clang++", "c++"))
 
 
-ON_CUDA = {"combo_kernels": True, "deterministic": True}
-"""Options of the compiler: small kernels that do not depend on each other are launched as one, and the order in which
-numbers are added up is not left to what a measurement found fastest, so that a run that is resumed adds as before."""
-
-
 def compiled_for(function: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
     """A function on tensors of fixed shapes, compiled."""
-    options: dict[str, Any] | None = dict(ON_CUDA) if device.type == "cuda" else None
-    return torch.compile(function, fullgraph=True, dynamic=False, options=options)
+    if device.type != "cuda":
+        return torch.compile(function, fullgraph=True, dynamic=False)
+    from .cuda_compiler import cuda_compiler  # here, because it takes seconds to import
+
+    return torch.compile(function, fullgraph=True, dynamic=False, backend=cuda_compiler)

@@ -1,0 +1,71 @@
+"""On CUDA a pass that the compiler fails on is compiled with smaller kernels."""
+
+from collections.abc import Callable
+from inspect import currentframe
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # compilers of torch warn about their own internals
+
+
+class Compiler:
+    """Stands in for Inductor: runs a graph as it is, but fails, having spoilt it, if kernels may be too large."""
+
+    def __init__(self, largest: int) -> None:
+        self.largest = largest
+        self.tried: dict[str, list[int]] = {"forward": [], "backward": []}
+        self.options: list[dict[str, bool]] = []
+
+    def __call__(self, graph, inputs, **arguments) -> Callable[..., Any]:
+        from torch._functorch.aot_autograd import make_boxed_func
+        from torch._inductor import config
+        from torch._inductor.exc import InductorError
+
+        self.options.append({name: getattr(config, name) for name in ("combo_kernels", "deterministic")})
+        self.tried["backward" if arguments.get("is_backward") else "forward"].append(config.max_fusion_size)
+        if config.max_fusion_size <= self.largest:
+            return make_boxed_func(graph.forward)
+        for node in graph.graph.nodes:
+            if node.op == "call_function":
+                node.target, node.args = torch.ops.aten.neg.default, node.args[:1]
+        raise InductorError(RuntimeError("PassManager::run failed"), currentframe())
+
+
+@pytest.fixture
+def compiler(request, monkeypatch) -> Compiler:
+    compiler = Compiler(request.param)
+    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx_inner", compiler)
+    torch.compiler.reset()
+    return compiler
+
+
+def result_and_gradient(values: Tensor) -> tuple[Tensor, Tensor]:
+    from relational_transformer.training.cuda_compiler import cuda_compiler
+
+    compiled = torch.compile(lambda x: (x.sin() * x).sum(), fullgraph=True, backend=cuda_compiler)
+    leaf = values.detach().requires_grad_()
+    result = compiled(leaf)
+    (gradient,) = torch.autograd.grad(result, leaf)
+    return result.detach(), gradient
+
+
+@pytest.mark.parametrize(
+    ("compiler", "sizes"), [(64, [64]), (4, [64, 4]), (1, [64, 4, 1])], indirect=["compiler"]
+)  # fmt: skip
+def test_both_passes_get_the_largest_kernels_that_compile(compiler: Compiler, sizes: list[int]):
+    values = torch.linspace(-2, 2, 7)
+    result, gradient = result_and_gradient(values)
+    torch.testing.assert_close(result, (values.sin() * values).sum())
+    torch.testing.assert_close(gradient, values.cos() * values + values.sin())
+    assert compiler.tried == {"forward": sizes, "backward": sizes}
+    assert all(options == {"combo_kernels": True, "deterministic": True} for options in compiler.options)
+
+
+@pytest.mark.parametrize("compiler", [0], indirect=True)
+def test_what_fails_with_the_smallest_kernels_is_an_error(compiler: Compiler):
+    with pytest.raises(Exception, match="PassManager::run failed"):
+        result_and_gradient(torch.ones(3))
+    assert compiler.tried["forward"] == [64, 4, 1]

@@ -34,6 +34,15 @@ ENTRIES = {
             });
         }
     """,
+    "layer_inference": """
+        extern "C" int run(int graphs, int seeds, int order, const LayerWeights* weights, const bf16* nodes,
+                           const bf16* edges, bf16* new_nodes, bf16* new_edges, bf16* context) {
+            const LayerWeights copy = *weights;
+            return emulator::launch(graphs, seeds, kThreads, ForwardShared::bytes, order, [=] {
+                layer_inference(copy, nodes, edges, new_nodes, new_edges, context);
+            });
+        }
+    """,
     "layer_backward": """
         extern "C" int run(int graphs, int seeds, int order, const backward::Arguments* arguments) {
             const backward::Arguments copy = *arguments;

@@ -17,6 +17,11 @@
 #pragma once
 #include "tile.cuh"
 
+#ifndef KEEPS
+#define KEEPS 1  // whether to write what a backward pass needs; without it the kernel is `layer_inference`
+#endif
+constexpr bool kKeeps = KEEPS;
+
 // ---- Packed weights ----
 // Offsets in bf16 of a seed's matrices. `tiles`: 8 outputs as the right operand, 16 bytes a lane and block of 32 inputs.
 // `lefts`: 16 outputs as the left operand, twice 16 bytes a lane and block.
@@ -226,8 +231,8 @@ __device__ __forceinline__ void project(const NodeRows& rows, ProjectionWeights&
             if (16 * m + r < kNodes) first_channel[0] = to_bf16(d[t][m][0]), second_channel[0] = to_bf16(d[t][m][1]);
             if (16 * m + r + 8 < kNodes) first_channel[8] = to_bf16(d[t][m][2]), second_channel[8] = to_bf16(d[t][m][3]);
             unsigned* kept = (unsigned*)(node_qkv + 16 * m * 3 * kChannels + 8 * t);
-            if (16 * m + r < kNodes) kept[0] = pack_bf16(d[t][m][0], d[t][m][1]);
-            if (16 * m + r + 8 < kNodes) kept[8 * 3 * kChannels / 2] = pack_bf16(d[t][m][2], d[t][m][3]);
+            if (kKeeps && 16 * m + r < kNodes) kept[0] = pack_bf16(d[t][m][0], d[t][m][1]);
+            if (kKeeps && 16 * m + r + 8 < kNodes) kept[8 * 3 * kChannels / 2] = pack_bf16(d[t][m][2], d[t][m][3]);
         }
 }
 // Starts all copies and waits for the nodes. The first weights are loaded before anything else.
@@ -386,6 +391,7 @@ __device__ __forceinline__ void normalize_scores(bf16* attention) {
 #pragma unroll
     for (int k = 0; k < 2 * kNodeTiles; ++k)
         ((uint4*)weights_of(head, i))[k] = make_uint4(pairs[4 * k], pairs[4 * k + 1], pairs[4 * k + 2], pairs[4 * k + 3]);
+    if (!kKeeps) return;
     bf16* row = attention + (head * kNodes + i) * kNodes;
 #pragma unroll
     for (int k = 0; k < kNodes; k += kNodes % 8 == 0 ? 8 : kNodes % 4 == 0 ? 4 : 1) {
@@ -494,7 +500,7 @@ __device__ __forceinline__ void gather_head(const LeftFragments& weight, int hea
             const int node = first_node + 8 * t + r, column = head * kHeadSize + 8 * half + 2 * q;
             if (node < kNodes) {
                 *(unsigned*)(shared_at<bf16>(ForwardShared::query) + row_offset(node, column)) = pair;
-                *(unsigned*)(messages + node * kChannels + column) = pair;
+                if (kKeeps) *(unsigned*)(messages + node * kChannels + column) = pair;
             }
         }
 }
@@ -567,20 +573,20 @@ __device__ __forceinline__ void normalize_nodes(NodeValues& x, int weight, int b
             const float scale = rsqrtf((squares + count * between) * (1.0f / kChannels) + kEpsilon);
             const int row = 16 * m + 8 * half + r;
             bf16* kept = node_normals + row * kNormalRow;
-            if (row < kNodes && warp == 0 && q == 0) ((float*)(kept + 2 * kChannels))[which] = scale;
+            if (kKeeps && row < kNodes && warp == 0 && q == 0) ((float*)(kept + 2 * kChannels))[which] = scale;
             kept += which * kChannels + warp * kWarpTiles * 8 + 2 * q;
 #pragma unroll
             for (int t = 0; t < kWarpTiles; ++t) {
                 const float2 w = of_tile(weight, t), b = of_tile(bias, t);
                 const float first = (x[m][t][2 * half] - mean) * scale, second = (x[m][t][2 * half + 1] - mean) * scale;
-                if (row < kNodes) *(unsigned*)(kept + 8 * t) = pack_bf16(first, second);
+                if (kKeeps && row < kNodes) *(unsigned*)(kept + 8 * t) = pack_bf16(first, second);
                 x[m][t][2 * half] = first * w.x + b.x, x[m][t][2 * half + 1] = second * w.y + b.y;
             }
         }
 }
 
-// Writes the warp's channels of every node to a swizzled array in shared memory and to device memory.
-__device__ __forceinline__ void store_nodes(const NodeValues& x, bf16* shared, bf16* global) {
+// Writes the warp's channels of every node to a swizzled array in shared memory and, unless told otherwise, to device memory.
+template <bool to_global> __device__ __forceinline__ void store_nodes(const NodeValues& x, bf16* shared, bf16* global) {
 #pragma unroll
     for (int m = 0; m < kNodeTiles; ++m)
 #pragma unroll
@@ -591,7 +597,7 @@ __device__ __forceinline__ void store_nodes(const NodeValues& x, bf16* shared, b
                 for (int t = 0; t < kWarpTiles; ++t) {
                     const unsigned pair = pack_bf16(x[m][t][2 * half], x[m][t][2 * half + 1]);
                     *(unsigned*)(shared + row_offset(row, first_column + 8 * t)) = pair;
-                    *(unsigned*)(global + row * kChannels + first_column + 8 * t) = pair;
+                    if (to_global) *(unsigned*)(global + row * kChannels + first_column + 8 * t) = pair;
                 }
             }
         }
@@ -645,7 +651,7 @@ __device__ __forceinline__ void update_nodes(const bf16* matrices, const bf16* n
     for (int t = 0; t < kWarpTiles; ++t)
         out_weight[t] = load_constant_16(matrices + PackedMatrices::node_feed_forward_out + ((first_tile + t) * 32 + lane) * 8);
     normalize_nodes(x, PackedVectors::node_norm_weight, PackedVectors::node_norm_bias, node_normals, 0);
-    store_nodes(x, middle, middle_nodes);
+    store_nodes<kKeeps>(x, middle, middle_nodes);
     __syncthreads();
     if (node_tile < kNodeTiles) {
         const int column = hidden_tile * 8 + 2 * q;
@@ -658,8 +664,11 @@ __device__ __forceinline__ void update_nodes(const bf16* matrices, const bf16* n
         const int upper = 16 * node_tile + r, lower = upper + 8;
 #pragma unroll
         for (int k = 0; k < 4; ++k) d[0][k] = fmaxf(d[0][k] + d[1][k], 0.0f);
-        if (upper < kNodes) *(unsigned*)(node_hidden + upper * kNodeHidden + column) = *(unsigned*)(hidden + upper * hidden_stride + column) = pack_bf16(d[0][0], d[0][1]);
-        if (lower < kNodes) *(unsigned*)(node_hidden + lower * kNodeHidden + column) = *(unsigned*)(hidden + lower * hidden_stride + column) = pack_bf16(d[0][2], d[0][3]);
+        const unsigned pairs[2] = {pack_bf16(d[0][0], d[0][1]), pack_bf16(d[0][2], d[0][3])};
+        if (upper < kNodes) *(unsigned*)(hidden + upper * hidden_stride + column) = pairs[0];
+        if (lower < kNodes) *(unsigned*)(hidden + lower * hidden_stride + column) = pairs[1];
+        if (kKeeps && upper < kNodes) *(unsigned*)(node_hidden + upper * kNodeHidden + column) = pairs[0];
+        if (kKeeps && lower < kNodes) *(unsigned*)(node_hidden + lower * kNodeHidden + column) = pairs[1];
     }
     __syncthreads();
 #pragma unroll
@@ -682,7 +691,7 @@ __device__ __forceinline__ void update_nodes(const bf16* matrices, const bf16* n
     load_left(hidden_weights.reverse, matrices + PackedMatrices::edge_message_in + PackedMatrices::left);
     load_tile(hidden_weights.ends, matrices + PackedMatrices::ends + warp % 4 * PackedMatrices::tile);
     normalize_nodes(x, PackedVectors::node_feed_forward_norm_weight, PackedVectors::node_feed_forward_norm_bias, node_normals, 1);
-    store_nodes(x, shared_at<bf16>(ForwardShared::value), new_nodes);
+    store_nodes<true>(x, shared_at<bf16>(ForwardShared::value), new_nodes);
 }
 
 // ---- Edges ----
@@ -850,6 +859,7 @@ __device__ __forceinline__ void edges_hidden(const HiddenWeights& weights, uint4
                 words[t + 2 * half] = movmatrix_transpose(pack_bf16(fmaxf(d[t][2 * half] + back[t][2 * half], 0.0f),
                                                                     fmaxf(d[t][2 * half + 1] + back[t][2 * half + 1], 0.0f)));
         hidden[tile * 32] = make_uint4(words[0], words[1], words[2], words[3]);
+        if (!kKeeps) continue;
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
             const int edge = 16 * tile + k % 2 * 8 + r;
@@ -892,8 +902,8 @@ __device__ __forceinline__ void update_edges(const bf16* matrices, const HiddenW
             const float* norm = shared_vector(PackedVectors::edge_norm_weight) + part * next_vectors;
             float scale[2];
             normalize_edges(x, scale);
-            store_edges(x, tile, edge_normals + part * kEdges * kChannels);
-            if (q == 0) {
+            if (kKeeps) store_edges(x, tile, edge_normals + part * kEdges * kChannels);
+            if (kKeeps && q == 0) {
                 float* scales = (float*)(edge_hidden + upper * kHiddenRow + kMessageHidden + kEdgeHidden) + part;
                 if (kEdges % 16 == 0 || upper < kEdges) scales[0] = scale[0];
                 if (kEdges % 16 == 0 || lower < kEdges) scales[8 * kHiddenRow / 2] = scale[1];
@@ -912,6 +922,7 @@ __device__ __forceinline__ void update_edges(const bf16* matrices, const HiddenW
             activation[0] = pack_bf16(d[0][0], d[0][1]), activation[1] = pack_bf16(d[0][2], d[0][3]);
             activation[2] = activation[3] = one_pair;
             bf16* second = edge_hidden + upper * kHiddenRow + kMessageHidden + 2 * q;
+            if (!kKeeps) continue;
             if (kEdges % 16 == 0 || upper < kEdges) *(unsigned*)second = activation[0];
             if (kEdges % 16 == 0 || lower < kEdges) *(unsigned*)(second + 8 * kHiddenRow) = activation[1];
         }
@@ -919,69 +930,107 @@ __device__ __forceinline__ void update_edges(const bf16* matrices, const HiddenW
     }
 }
 
-// grid (graphs, seeds), kThreads threads, ForwardShared::bytes of dynamic shared memory. Tensors are 16-byte
-// aligned and, but for the stride of the seeds, contiguous [seeds, graphs, ...].
-extern "C" __global__ void __launch_bounds__(kThreads, 1)
-layer_forward(LayerWeights weights,
-              SeedStrides strides,
-              const bf16* nodes,        // [N, D]
-              const bf16* edges,        // [N, N, D]
-              bf16* kept_nodes,         // [N, D] and
-              bf16* kept_edges,         // [N, N, D]: where to keep what was read, or null where others have
-              bf16* new_nodes,          // [N, D]
-              bf16* new_edges,          // [N, N, D]
-              bf16* attention,          // [H, N, N]; this and the rest: what the backward reads
-              bf16* middle_nodes,       // [N, D] after the first norm
-              bf16* messages,           // [N, D]
-              bf16* context,            // [H, graphs, N, D] of a seed
-              bf16* edge_normals,       // [2, N, N, D]: edges normalized, by the first norm and by the second
-              bf16* edge_hidden,        // [N, N, kHiddenRow]
-              bf16* node_qkv,           // [N, 3 D]: queries, keys and values of the nodes
-              bf16* node_normals,       // [N, kNormalRow]
-              bf16* node_hidden         // [N, FH]
-) {
-    const auto place = [](int stride) { return (long long)blockIdx.y * stride + blockIdx.x; };
-    const long long read = place(strides.read), made = place(strides.made), kept = place(strides.kept);
+// Where a backward pass finds what it reads; all null where nothing is kept.
+struct Kept {
+    bf16* nodes;         // [N, D] and
+    bf16* edges;         // [N, N, D]: what was read, or null where others have it
+    bf16* attention;     // [H, N, N]
+    bf16* middle_nodes;  // [N, D] after the first norm
+    bf16* messages;      // [N, D]
+    bf16* edge_normals;  // [2, N, N, D]: edges normalized, by the first norm and by the second
+    bf16* edge_hidden;   // [N, N, kHiddenRow]
+    bf16* node_qkv;      // [N, 3 D]: queries, keys and values of the nodes
+    bf16* node_normals;  // [N, kNormalRow]
+    bf16* node_hidden;   // [N, FH]
+};
+
+// The layer of one graph; all addresses are its own.
+__device__ __forceinline__ void run_layer(LayerWeights weights, const bf16* nodes, const bf16* edges, bf16* new_nodes, bf16* new_edges,
+                                          const Context& contexts, const Kept& kept) {
     weights.matrices += (long long)blockIdx.y * PackedMatrices::size;
     weights.vectors += (long long)blockIdx.y * PackedVectors::size;
-    nodes += read * kNodes * kChannels;
-    edges += read * kEdges * kChannels;
-    new_nodes += made * kNodes * kChannels;
-    new_edges += made * kEdges * kChannels;
-    attention += kept * kHeads * kEdges;
-    middle_nodes += kept * kNodes * kChannels;
-    messages += kept * kNodes * kChannels;
-    edge_normals += kept * 2 * kEdges * kChannels;
-    edge_hidden += kept * kEdges * kHiddenRow;
-    node_qkv += kept * kNodes * 3 * kChannels;
-    node_normals += kept * kNodes * kNormalRow;
-    node_hidden += kept * kNodes * kNodeHidden;
-    const Context contexts = {context + ((long long)blockIdx.y * kHeads * strides.kept + blockIdx.x) * kNodes * kChannels, strides.kept};
-
     prefetch_weights(weights.matrices);
-    project_queries_keys(weights, nodes, edges, node_qkv);
+    project_queries_keys(weights, nodes, edges, kept.node_qkv);
     score_pairs(weights.matrices);
-    if (kept_nodes) {
-        store_rows<kNodes>(kept_nodes + kept * kNodes * kChannels, shared_at<bf16>(ForwardShared::nodes));
-        store_rows<kEdges>(kept_edges + kept * kEdges * kChannels, shared_at<bf16>(ForwardShared::edges));
+    if (kKeeps && kept.nodes) {
+        store_rows<kNodes>(kept.nodes, shared_at<bf16>(ForwardShared::nodes));
+        store_rows<kEdges>(kept.edges, shared_at<bf16>(ForwardShared::edges));
     }
     {
         const int tile = 2 * kColumnTiles + warp_index() * kProjected;
         ProjectionWeights value_weight;
         load_projection(value_weight, weights.matrices, tile);
         __syncthreads();
-        normalize_scores(attention);
+        normalize_scores(kept.attention);
         NodeRows rows;
         load_nodes(rows);
-        project(rows, value_weight, tile, weights.matrices, false, node_qkv);
+        project(rows, value_weight, tile, weights.matrices, false, kept.node_qkv);
     }
     __syncthreads();
     copy_async(ForwardShared::message_out, weights.matrices + PackedMatrices::edge_message_out, 2 * 12 * 32 * 16);
     cp_async_commit();
     average_edges(contexts);
     TileFragments output_weight[kWarpTiles];
-    gather_messages(weights.matrices, contexts, messages, output_weight);
+    gather_messages(weights.matrices, contexts, kept.messages, output_weight);
     HiddenWeights hidden_weights;
-    update_nodes(weights.matrices, nodes, output_weight, middle_nodes, new_nodes, node_normals, node_hidden, hidden_weights);
-    update_edges(weights.matrices, hidden_weights, new_edges, edge_normals, edge_hidden);
+    update_nodes(weights.matrices, nodes, output_weight, kept.middle_nodes, new_nodes, kept.node_normals, kept.node_hidden, hidden_weights);
+    update_edges(weights.matrices, hidden_weights, new_edges, kept.edge_normals, kept.edge_hidden);
 }
+
+// Both kernels: grid (graphs, seeds), kThreads threads, ForwardShared::bytes of dynamic shared memory. Tensors are 16-byte
+// aligned and, but for the stride of the seeds, contiguous [seeds, graphs, ...].
+#if KEEPS
+extern "C" __global__ void __launch_bounds__(kThreads, 1)
+layer_forward(LayerWeights weights,
+              SeedStrides strides,
+              const bf16* nodes,        // [N, D]
+              const bf16* edges,        // [N, N, D]
+              bf16* kept_nodes,         // see Kept, for this and the next
+              bf16* kept_edges,
+              bf16* new_nodes,          // [N, D]
+              bf16* new_edges,          // [N, N, D]
+              bf16* attention,          // see Kept, for this and the rest but for
+              bf16* middle_nodes,
+              bf16* messages,
+              bf16* context,            // [H, graphs, N, D] of a seed
+              bf16* edge_normals,
+              bf16* edge_hidden,
+              bf16* node_qkv,
+              bf16* node_normals,
+              bf16* node_hidden
+) {
+    const auto place = [](int stride) { return (long long)blockIdx.y * stride + blockIdx.x; };
+    const long long read = place(strides.read), made = place(strides.made), kept = place(strides.kept);
+    const Kept addresses = {
+        kept_nodes ? kept_nodes + kept * kNodes * kChannels : nullptr,
+        kept_edges + kept * kEdges * kChannels,
+        attention + kept * kHeads * kEdges,
+        middle_nodes + kept * kNodes * kChannels,
+        messages + kept * kNodes * kChannels,
+        edge_normals + kept * 2 * kEdges * kChannels,
+        edge_hidden + kept * kEdges * kHiddenRow,
+        node_qkv + kept * kNodes * 3 * kChannels,
+        node_normals + kept * kNodes * kNormalRow,
+        node_hidden + kept * kNodes * kNodeHidden,
+    };
+    const Context contexts = {context + ((long long)blockIdx.y * kHeads * strides.kept + blockIdx.x) * kNodes * kChannels, strides.kept};
+    run_layer(weights, nodes + read * kNodes * kChannels, edges + read * kEdges * kChannels, new_nodes + made * kNodes * kChannels,
+              new_edges + made * kEdges * kChannels, contexts, addresses);
+}
+#else
+// The same new nodes and edges, to the bit, and nothing else but a context that needs no later reader: all launches of a
+// stream may share it.
+extern "C" __global__ void __launch_bounds__(kThreads, 1)
+layer_inference(LayerWeights weights,
+                const bf16* nodes,      // [N, D]
+                const bf16* edges,      // [N, N, D]
+                bf16* new_nodes,        // [N, D]
+                bf16* new_edges,        // [N, N, D]
+                bf16* context           // [H, graphs, N, D] of a seed
+) {
+    const long long place = (long long)blockIdx.y * gridDim.x + blockIdx.x;
+    const Context contexts = {context + ((long long)blockIdx.y * kHeads * gridDim.x + blockIdx.x) * kNodes * kChannels, (int)gridDim.x};
+    run_layer(weights, nodes + place * kNodes * kChannels, edges + place * kEdges * kChannels, new_nodes + place * kNodes * kChannels,
+              new_edges + place * kEdges * kChannels, contexts, Kept{});
+}
+#endif

@@ -15,6 +15,13 @@ SHARED_BYTES = 227 * 1024
 
 OPTIONS = ["--std=c++17", "-default-device", "-ftz=true"]
 
+SOURCES = {
+    "layer_forward": ("forward.cuh", {"KEEPS": 1}),
+    "layer_inference": ("forward.cuh", {"KEEPS": 0}),
+    "layer_backward": ("backward.cuh", {}),
+}
+"""The file of each kernel, and what is defined for it besides the number of nodes."""
+
 Launch = Callable[[str, int, tuple[int, int], Sequence[Any]], None]
 """Runs a kernel by its name, for graphs of so many nodes, on a grid (graphs, seeds), with ctypes arguments."""
 
@@ -61,8 +68,7 @@ def _compiled(kernel: str, nodes: int, device: int) -> Any:
 
 def source_of(kernel: str, nodes: int) -> str:
     """The whole source of a kernel, for graphs of so many nodes."""
-    folder = Path(__file__).parent
-    files = ("tile.cuh", f"{kernel.removeprefix('layer_')}.cuh")
-    text = "\n".join((folder / name).read_text() for name in files)
+    folder, (file, defined) = Path(__file__).parent, SOURCES[kernel]
+    text = "\n".join((folder / name).read_text() for name in ("tile.cuh", file))
     text = re.sub(r'^#pragma once\n|^#include "tile\.cuh"\n', "", text, flags=re.MULTILINE)
-    return f"#define NODES {nodes}\n{text}"
+    return "".join(f"#define {name} {value}\n" for name, value in {"NODES": nodes, **defined}.items()) + text

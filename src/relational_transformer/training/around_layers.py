@@ -6,18 +6,8 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
-from relational_transformer.nn import RelationalTransformerLayer, kernels
-from relational_transformer.nn.kernels.whole_layer.parameters import (
-    NAMES,
-    Learnt,
-    Orders,
-    Packed,
-    as_learnt,
-    orders_on,
-    pack,
-)
+from relational_transformer.nn.kernels.whole_layer.parameters import Learnt, Orders, Packed, as_learnt, orders_on, pack
 from relational_transformer.nn.kernels.whole_layer.trajectory import Trajectory, kept_bytes
-from relational_transformer.processors.relational import RelationalProcessor
 from relational_transformer.reasoning.features import Batch
 from relational_transformer.reasoning.folded_steps import FoldedCarry, begin, between, leave
 from relational_transformer.reasoning.network import Network
@@ -25,10 +15,9 @@ from relational_transformer.reasoning.steps import Step
 
 from .data import outputs_of
 from .fleet_methods import FleetMethods
+from .kernel_layers import KernelLayers, is_of_layers
 from .over_seeds import Method
 from .precision import Precision
-
-LAYERS = "processor.transformer.layers"
 
 
 class Parameters(NamedTuple):
@@ -49,22 +38,14 @@ class AroundLayers:
 
     def __init__(self, methods: FleetMethods, network: Network, num_nodes: int, precision: Precision) -> None:
         self.methods, self.fleet, self.device = methods, methods.fleet, methods.device
-        self.names = tuple(name for name in self.fleet.shapes if not name.startswith(f"{LAYERS}."))
-        self.processor = network.processor
-        self.layers: list[RelationalTransformerLayer] = []
-        self.num_nodes = num_nodes
-        if type(self.processor) is RelationalProcessor and precision == "bf16":
-            self.layers = list(self.processor.transformer.layers)  # pyright: ignore[reportAttributeAccessIssue]
-            self.num_nodes += self.processor.returns_globals  # the core node
-        self._like_edges = torch.empty(
-            1, self.num_nodes, self.num_nodes, 0, dtype=torch.bfloat16, device=methods.device
-        )
+        self.names = tuple(name for name in self.fleet.shapes if not is_of_layers(name))
+        self.layers = KernelLayers(network, num_nodes, precision, methods.device)
+        self.num_nodes = self.layers.num_nodes
 
     @property
     def fits(self) -> bool:
-        """Whether all layers are kernels as things are now; kernels can be turned on and off."""
-        edges = self._like_edges
-        return bool(self.layers) and all(kernels.is_one_kernel(layer, edges[:, 0], edges) for layer in self.layers)
+        """Whether all layers are kernels as things are now."""
+        return self.layers.fit
 
     def begin(self, values: Tensor) -> "Parameters":
         """The parameters, a vector like `fleet.values`, as the steps of a trajectory take them."""
@@ -72,7 +53,7 @@ class AroundLayers:
 
     def _parameters(self, values: Tensor, orders: Orders) -> "Parameters":
         by_name = self.fleet.split(values)
-        layers = [{name: by_name[f"{LAYERS}.{number}.{name}"] for name in NAMES} for number in range(len(self.layers))]
+        layers = self.layers.parameters(by_name)
         detached = [{name: value.detach() for name, value in layer.items()} for layer in layers]
         return Parameters(
             torch.cat([by_name[name].flatten() for name in self.names]),

@@ -1,0 +1,134 @@
+"""Scoring with the layers as kernels between compiled pieces: the scores of whole steps."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from relational_transformer.clrs.sampling import sample
+from relational_transformer.nn import kernels
+from relational_transformer.processors.settings import TUNED, Settings
+from relational_transformer.reasoning.build import build_network
+from relational_transformer.reasoning.folded_steps import answer
+from relational_transformer.training import evaluation, evaluation_around_layers
+from relational_transformer.training.data import load_split
+from relational_transformer.training.evaluation import Evaluator
+from relational_transformer.training.fleet import Fleet, initialise
+from relational_transformer.training.kernel_layers import KernelLayers
+from relational_transformer.training.over_seeds import over_seeds
+from relational_transformer.training.parts import Part
+from relational_transformer.training.precision import Precision, for_computing, set_precision
+from tests.nn.kernels.whole_layer.emulation import COMPILER, emulator_in_use
+from tests.training.small import SETTINGS
+
+CPU = torch.device("cpu")
+SEEDS = (0, 1)
+EXAMPLES = 7
+
+
+def make(task: str, settings: Settings, precision: Precision, compiled: bool = False) -> tuple[Evaluator, Fleet]:
+    models = [initialise(lambda: build_network(task, settings), seed) for seed in SEEDS]
+    for model in models:
+        set_precision(precision, model)
+    split = load_split(models[0], sample(task, EXAMPLES, 5, 3), CPU)
+    return Evaluator(models[0], split, len(SEEDS), precision, compiled=compiled), Fleet(models, CPU)
+
+
+@pytest.fixture
+def plain_layers(monkeypatch):
+    """Plain layers in any precision in the place of kernels, and parts of few examples."""
+
+    class PlainLayers:
+        def __init__(self, parameters: list[dict[str, Tensor]]) -> None:
+            self.parameters = parameters
+
+        def __call__(self, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
+            for layer, parameters in zip(evaluator._around.layers.layers, self.parameters, strict=True):
+                nodes, edges = over_seeds(layer, "forward")(parameters, nodes, edges)
+            return nodes, edges
+
+    monkeypatch.setattr(evaluation_around_layers, "pack_forward", lambda parameters, _: parameters)
+    monkeypatch.setattr(evaluation_around_layers, "Inference", PlainLayers)
+    monkeypatch.setattr(evaluation, "CHANNELS_IN_CACHE", 3 * len(SEEDS) * 25 * SETTINGS.hidden_size)
+    monkeypatch.setattr(KernelLayers, "fit", True)
+    evaluator: Evaluator
+
+    def use(for_evaluator: Evaluator) -> None:
+        nonlocal evaluator
+        evaluator = for_evaluator
+        evaluator._around.layers.layers = list(evaluator.network.processor.transformer.layers)
+
+    return use
+
+
+@pytest.mark.parametrize("hint_mode", ["encoded_decoded", "decoded_only"])
+@pytest.mark.parametrize(
+    "task",
+    [
+        "binary_search",  # a pointer of the graph
+        "bfs",  # pointers and masks of nodes
+        "segments_intersect",  # categories of the graph
+        "articulation_points",  # masks
+        "floyd_warshall",  # pointers of edges
+        "naive_string_matcher",  # trajectories of several lengths
+    ],
+)
+def test_scores_are_those_of_whole_steps(plain_layers, monkeypatch, task: str, hint_mode):
+    evaluator, fleet = make(task, replace(SETTINGS, hint_mode=hint_mode), "fp64")
+    plain_layers(evaluator)
+    assert len(evaluator.parts) > 1
+    assert not evaluator.parts[0].counted.all()
+    found = evaluator.scores(fleet.parameters)
+    monkeypatch.setattr(KernelLayers, "fit", False)
+    torch.testing.assert_close(found, evaluator.scores(fleet.parameters), rtol=0.0, atol=1e-12)
+
+
+def test_all_parts_and_steps_are_compiled_once(plain_layers, monkeypatch):
+    compiled = []
+
+    def backend(graph, _):
+        compiled.append(graph)
+        return graph
+
+    monkeypatch.setattr(
+        evaluation_around_layers, "compiled_for", lambda f, _: torch.compile(f, fullgraph=True, backend=backend)
+    )
+    evaluator, fleet = make("bfs", SETTINGS, "bf16", compiled=True)
+    plain_layers(evaluator)
+    assert len({part.num_steps for part in evaluator.parts}) > 1
+    evaluator.scores(fleet.parameters)
+    assert len(compiled) == 4  # parameters laid out, begin, go on, count
+
+
+@pytest.mark.skipif(COMPILER is None, reason="the emulator needs g++ on x86-64")
+@pytest.mark.parametrize(("task", "global_mode"), [("bfs", "cat"), ("bfs", "core"), ("segments_intersect", "cat")])
+def test_with_kernels_outputs_are_as_close_to_float64_as_those_of_whole_steps(task: str, global_mode):
+    # Hints are not fed back: they would be decisions, which rounding can turn.
+    settings = replace(TUNED["rt"], num_layers=1, global_mode=global_mode, hint_mode="decoded_only")
+    with emulator_in_use(), kernels.use_kernels(True):
+        evaluator, fleet = make(task, settings, "bf16")
+        assert evaluator._around.fits
+        (part,) = evaluator.parts
+        network = evaluator.network
+        evaluator._around._score = lambda _, *given: over_seeds(network, answer)({}, *given[:5])
+        found = evaluator._around.counter(fleet.parameters)(part)
+    whole = whole_steps(evaluator, fleet, part, "bf16")
+    set_precision("fp64", network)
+    exact = whole_steps(evaluator, fleet, part, "fp64")
+    for key, logits in found.items():
+        assert (logits - exact[key]).norm() <= 2 * (whole[key] - exact[key]).norm() + 1e-3 * exact[key].norm(), key
+
+
+@torch.no_grad()
+def whole_steps(evaluator: Evaluator, fleet: Fleet, part: Part, precision: Precision) -> dict[str, Tensor]:
+    parameters = {name: for_computing(value, precision) for name, value in fleet.parameters.items()}
+    if precision == "fp64":
+        parameters = {name: value.double() for name, value in parameters.items()}
+    network = evaluator.network
+    encoded = over_seeds(network, "encode_inputs")(parameters, part.inputs)
+    carry = over_seeds(network, "initial_carry")(parameters, encoded)
+    is_first = torch.ones_like(part.counted)
+    for keeps_output in part.keeps_output:
+        carry = over_seeds(network, "advance")(parameters, encoded, carry, part.first_hints, is_first, keeps_output)
+    return carry.outputs

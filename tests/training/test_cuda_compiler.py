@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from relational_transformer.training.compiling import compiled_for
+
 pytestmark = pytest.mark.filterwarnings("ignore")  # compilers of torch warn about their own internals
 
 
@@ -43,9 +45,7 @@ def compiler(request, monkeypatch) -> Compiler:
 
 
 def result_and_gradient(values: Tensor) -> tuple[Tensor, Tensor]:
-    from relational_transformer.training.cuda_compiler import cuda_compiler
-
-    compiled = torch.compile(lambda x: (x.sin() * x).sum(), fullgraph=True, backend=cuda_compiler)
+    compiled = compiled_for(lambda x: (x.sin() * x).sum(), torch.device("cuda"))  # tensors may be elsewhere
     leaf = values.detach().requires_grad_()
     result = compiled(leaf)
     (gradient,) = torch.autograd.grad(result, leaf)

@@ -151,3 +151,14 @@ def test_compiled_layers_learn_what_plain_ones_do(monkeypatch):
         engine.update()
     torch.testing.assert_close(compiled.losses, plain.losses)
     torch.testing.assert_close(compiled.fleet.values, plain.fleet.values)
+
+
+def test_steps_are_computed_again_where_memory_is_short_with_the_same_numbers(monkeypatch):
+    engines = []
+    for free in (10**12, 1_000):
+        monkeypatch.setattr("relational_transformer.training.memory.free_bytes", lambda device, free=free: free)
+        engine = make_engine((3,), model="rt", games=2)
+        engine.update()
+        engines.append(engine)
+    assert [engine.agent.recompute for engine in engines] == [False, True]
+    torch.testing.assert_close(engines[1].fleet.values, engines[0].fleet.values)

@@ -33,10 +33,10 @@ def solves(agent: Agent, levels: Levels, number: int, uniform: torch.Tensor | No
     return solved
 
 
-@pytest.mark.parametrize("games_at_once", [2_048, 9])
-def test_players_at_once_solve_what_each_solves_level_by_level(monkeypatch, games_at_once: int):
-    """In batches of three levels there are some that do not come out even."""
-    monkeypatch.setattr(room, "GAMES_AT_ONCE", games_at_once)
+@pytest.mark.parametrize("pairs_at_once", [200_000, 3 * 3 * 40**2, 1])
+def test_players_at_once_solve_what_each_solves_level_by_level(monkeypatch, pairs_at_once: int):
+    """The five large levels, of 40 nodes, are one batch, or two of three levels that do not come out even, or five."""
+    monkeypatch.setitem(room.PAIRS_AT_ONCE, "cpu", pairs_at_once)
     agents = [make_agent(seed) for seed in (0, 1)]
     noise = noise_of_test(7, TIME_LIMIT, len(LEVELS))
     given = [(agents[0], noise), (agents[0], None), (agents[1], noise)]

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from relational_transformer.training.clipped_adam import ClippedAdam
 from relational_transformer.training.fleet import Fleet
-from relational_transformer.training.memory import free_bytes, saved_bytes
+from relational_transformer.training.memory import is_too_much_to_keep, saved_bytes
 from relational_transformer.training.precision import Precision, for_computing
 from relational_transformer.training.recording import record
 
@@ -19,9 +19,6 @@ from .rules import Board
 from .settings import Recipe
 from .size_classes import SizeClass
 from .window import Played, begin, losses_of_window, play, totals
-
-SHARE_FOR_ACTIVATIONS = 0.6
-"""Of the free memory; where a window would need more, its steps are recomputed in the backward pass."""
 
 
 class Engine:
@@ -146,11 +143,10 @@ class Engine:
         """Whether the activations of a window would take too much of the memory that is free."""
         parts = self._lay_out(self.fleet.values.detach().requires_grad_())
         memo = Memo(self.memo.vector.detach().clone().requires_grad_(), self.memo.kept.clone())
-        seen = self._begin(
-            self.environment, self.environment.board, self.draw, self.position, self.fleet.num_seeds
-        ).seen  # fmt: skip
+        environment, seeds = self.environment, self.fleet.num_seeds
+        seen, *_ = self._begin(environment, environment.board, self.draw, self.position, seeds)
         of_step = saved_bytes(lambda: self.agent(parts, seen, memo))
-        return of_step * (self.recipe.window + 1) > SHARE_FOR_ACTIVATIONS * free_bytes(self.device)
+        return is_too_much_to_keep(of_step * (self.recipe.window + 1), self.device)
 
 
 def keep(

@@ -16,10 +16,12 @@ from .environment import Environment
 from .fleet_agent import FleetAgent
 from .levels import Levels
 from .rules import TIME_LIMIT
-from .size_classes import size_classes
+from .size_classes import NODES_BESIDE_FACTORS, size_classes
 from .window import by_seed
 
-GAMES_AT_ONCE = 2_048
+PAIRS_AT_ONCE = {"cuda": 3_500_000, "cpu": 200_000}
+"""Pairs of nodes, of all players, that are looked at together: enough to fill the device, and it bounds the memory. RT
+takes 6 kB of it a pair in float32, measured on a CPU."""
 SHARES = 8
 """Levels are cut into two classes by size at eighths, so that few nodes are padded and few shapes compiled."""
 STEPS_BETWEEN_LOOKS = 10
@@ -43,8 +45,8 @@ def tests_compiled(mode: CompileMode, device: torch.device) -> bool:
 def solved_levels(agent: Agent, players: Sequence[Player], levels: Levels, *, compiled: bool = False) -> Tensor:
     """Which levels each player solves, bool [P, M].
 
-    All players play at once, as a fleet. Levels are played by size in batches of equal shapes, each until all of its
-    games have ended.
+    All players play at once, as a fleet. Levels are played by size in batches of equal shapes and bounded memory, each
+    until all of its games have ended.
     """
     device = levels.agent.device
     fleet = FleetAgent(agent, len(players), compiled=compiled)
@@ -55,8 +57,8 @@ def solved_levels(agent: Agent, players: Sequence[Player], levels: Levels, *, co
     uniform = torch.stack([none if player.uniform is None else player.uniform for player in players], dim=1)
     solved = torch.zeros(len(players), len(levels), dtype=torch.bool, device=device)
     for one in size_classes(levels.to("cpu"), SHARES, most=2):
-        count = -(-len(one.levels) * len(players) // GAMES_AT_ONCE)  # batches
-        for numbers in _equal_parts(one.levels.to(device), count):
+        pairs = (one.capacity + NODES_BESIDE_FACTORS) ** 2 * len(players)  # of a level
+        for numbers in _equal_parts(one.levels.to(device), most=max(1, PAIRS_AT_ONCE[device.type] // pairs)):
             played = Environment(levels[numbers], _each(numbers, len(players)), one.capacity)
             memo = no_memo(agent, played.num_games, device)
             solved[:, numbers] = _play(fleet, parts, played, memo, uniform[..., numbers])
@@ -86,10 +88,11 @@ def _each(numbers: Tensor, times: int) -> Tensor:
     return torch.arange(len(numbers), device=numbers.device).repeat(times)
 
 
-def _equal_parts(numbers: Tensor, count: int) -> list[Tensor]:
-    """Cut into parts of one length; where they do not come out even, the last repeats some of the numbers."""
+def _equal_parts(numbers: Tensor, most: int) -> list[Tensor]:
+    """Cut into parts of one length, at `most` so long; where they do not come out even, the last repeats some."""
+    count = -(-len(numbers) // most)
     length = -(-len(numbers) // count)
-    return [numbers[max(0, min(start, len(numbers) - length)) :][:length] for start in range(0, count * length, length)]
+    return [numbers[min(start, len(numbers) - length) :][:length] for start in range(0, count * length, length)]
 
 
 def choose_action(logits: Tensor, uniform: Tensor | None) -> Tensor:

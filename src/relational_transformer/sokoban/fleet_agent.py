@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from relational_transformer.training.compiling import ON_CUDA
 from relational_transformer.training.over_seeds import Parameters, over_seeds
 
 from .agent import Agent, Decision, Graph, Memo
@@ -17,13 +16,16 @@ from .size_classes import SizeClass
 Function = Callable[..., Any]
 
 CUDA_OPTIONS: dict[str, Any] = {
-    **ON_CUDA,
+    "combo_kernels": True,
+    "deterministic": True,
     "shape_padding": False,
     "comprehensive_padding": False,
     "triton.mix_order_reduction": False,
 }
-"""Of the compiler. Nothing is padded inside, nor is it tried: sizes are multiples of eight. Reductions along different
-axes are not merged, which leaves some gradients unwritten (https://github.com/pytorch/pytorch/issues/193061)."""
+"""Of the compiler. Small kernels are launched together, and the order of additions is not left to a measurement, so
+that a run that is resumed adds as before. Nothing is padded inside, nor is it tried: sizes are multiples of eight.
+Reductions along different axes are not merged, which leaves some gradients unwritten
+(https://github.com/pytorch/pytorch/issues/193061)."""
 
 
 class FleetAgent:
@@ -43,11 +45,11 @@ class FleetAgent:
     ) -> None:
         self.num_seeds, self.recompute = num_seeds, False
         device = next(agent.parameters()).device
-        self._options = (CUDA_OPTIONS if device.type == "cuda" else None) if compiled else None
-        self._compiled = compiled
+        self._compiled, self._options = compiled, CUDA_OPTIONS if device.type == "cuda" else None
         shapes = {name: parameter.shape for name, parameter in agent.named_parameters()}
         embedding = {name: shape for name, shape in shapes.items() if "_embedding." in name}
-        deciding = {name: shape for name, shape in shapes.items() if name.split(".")[0] in DECIDING}
+        others = {name: shape for name, shape in shapes.items() if not name.startswith("layers.")}
+        deciding = {name: shape for name, shape in others.items() if name not in embedding}
         self._names = [list(embedding)]
         embed = self._of_vector(agent, "embed", embedding)
         self._embed = [self.compile(_cut_first(embed, one)) for one in classes or [None]]
@@ -109,10 +111,6 @@ class FleetAgent:
             return call({name: block.view(seeds, *shape) for (name, shape), block in blocks}, *arguments)
 
         return function
-
-
-DECIDING = ("memo", "hidden", "value", "policy")
-"""Parts of the agent behind its layers."""
 
 
 def _cut_first(embed: Function, one: SizeClass | None) -> Function:

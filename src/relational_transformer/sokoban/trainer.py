@@ -32,6 +32,8 @@ UPDATES_AT_ONCE = 16
 """Updates between two moments at which a run can be saved."""
 CALLS_IN_FLIGHT = 2
 """How many times so many updates the device has before it is busy."""
+TESTS = ("test", "test_greedy", "test_of_last")
+"""Names of a seed's scores: with the best parameters, sampled and greedy; with the last ones, sampled."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +204,7 @@ class SokobanTrainer:
         rows = []
         for number, seed in enumerate(self.config.seeds):
             row: dict[str, Any] = {"seed": seed, "validation": None, "examples_of_best": None}
-            row |= dict.fromkeys(("test", "test_greedy", "test_of_last"))
+            row |= dict.fromkeys(TESTS)
             if finite[number]:
                 row |= {"validation": best_solved[number], "examples_of_best": self._examples_of_best(number)}
                 row |= shares[number]
@@ -224,20 +226,17 @@ class SokobanTrainer:
         """The shares of the test levels that some seeds solve, by number and name, all played at once."""
         best, last = self.fleet.split(self.best), self.fleet.parameters
         levels = self.splits.test.to(self.device)
-        players: dict[tuple[int, str], Player] = {}
+        players: list[Player] = []
         for number in numbers:
             noise = test_noise(self.config.seeds[number], TIME_LIMIT, len(levels)).to(self.device)
             own, own_last = (self._for_computing(vectors, number) for vectors in (best, last))
-            players[number, "test"] = Player(own, noise)
-            players[number, "test_greedy"] = Player(own, None)
-            players[number, "test_of_last"] = Player(own_last, noise)
+            players += [Player(own, noise), Player(own, None), Player(own_last, noise)]
         if not players:
             return {}
         compiled = tests_compiled(self.config.compile, self.device)
-        solved = solved_levels(self.agent, list(players.values()), levels, compiled=compiled).double().mean(1).tolist()
-        shares = dict(zip(players, solved, strict=True))
-        names = ("test", "test_greedy", "test_of_last")
-        return {number: {name: shares[number, name] for name in names} for number in numbers}
+        solved = solved_levels(self.agent, players, levels, compiled=compiled).double().mean(1).view(-1, len(TESTS))
+        by_seed = zip(numbers, solved.tolist(), strict=True)
+        return {number: dict(zip(TESTS, shares, strict=True)) for number, shares in by_seed}
 
     def _for_computing(self, parameters: Parameters, number: int) -> Parameters:
         return {name: for_computing(values[number], self.config.precision) for name, values in parameters.items()}

@@ -40,7 +40,7 @@ class FleetMethods:
         """A function compiled for all fleets that share what they compile; as it is, where nothing is compiled."""
         if not self.compiled:
             return function
-        key = (function.__name__, ())
+        key = (function.__qualname__, ())
         if key not in self._calls:
             self._calls[key] = compiled_for(function, self.device)
         return self._calls[key]

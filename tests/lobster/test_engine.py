@@ -97,7 +97,7 @@ def test_a_traced_layer_trains_like_the_plain_one(monkeypatch):
         engine.recompute = False
         engine.step(0)
     torch.testing.assert_close(traced.fleet.values, plain.fleet.values)
-    assert len(graphs) == len(set(traced.num_nodes[0])) + 1  # a layer for each bucket of nodes, and Adam
+    assert len(graphs) == len(set(traced.num_nodes[0])) + 2  # a layer for each bucket of nodes, Adam's count and update
 
 
 @pytest.mark.parametrize("sizes", [(30, 4, 5), (40, 4, 20)])  # one bucket, several

@@ -62,7 +62,7 @@ class TrainSokobanArguments:
     precision: Precision = "tf32"
     """tf32 (on a CPU the same as fp32), bf16, fp32 or fp64."""
     compile: CompileMode = "auto"
-    """Compile a layer: on CUDA, and in long runs on a CPU."""
+    """Compile all that an update does: on CUDA, and in long runs on a CPU."""
     device: str = field(default_factory=default_device)
     checkpoint_seconds: float = 60.0
     """A checkpoint is written about so often, and at the end."""

@@ -74,6 +74,12 @@ def test_it_is_the_layers_one_after_another_at_every_step(parameters):
             assert (one - other).float().norm() <= 0.01 * one.float().norm()
 
 
+def test_a_trajectory_that_was_left_early_has_no_gradient(parameters):
+    nodes, edges = make_trajectory(parameters)(0, *make_inputs(SEEDS, GRAPHS, nodes=NODES))
+    with pytest.raises(RuntimeError, match="1 of the trajectory's 3 steps have a gradient"):
+        (nodes.sum() + edges.sum()).backward()
+
+
 def test_what_leaves_it_lies_as_one_step_alone_would(parameters):
     """Strides that told of the number of steps would be compiled for one by one."""
     trajectory = make_trajectory(parameters)

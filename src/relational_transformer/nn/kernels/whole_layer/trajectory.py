@@ -135,6 +135,9 @@ class _Layers:
 
     def parameter_gradients(self) -> list[Learnt]:
         """Of every layer, over all steps and graphs. To the products a layer's seed is a seed, [L S, ...]."""
+        if self.steps_differentiated != self.num_steps:
+            done = f"{self.steps_differentiated} of the trajectory's {self.num_steps} steps"
+            raise RuntimeError(f"{done} have a gradient.")
         self.nodes[-1].copy_(self.last_nodes.transpose(0, 1))
         rows = {name: rows.flatten(0, 1) for name, rows in self.rows.items()}
         rows["new_nodes"] = self.nodes[1:].flatten(0, 1)

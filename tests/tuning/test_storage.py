@@ -1,9 +1,14 @@
 """Where studies live, and joining one that others have begun."""
 
+import multiprocessing
+import threading
+
 import pytest
 from optuna.storages import JournalStorage
 
 from relational_transformer.tuning import open_storage, open_study
+from relational_transformer.tuning.journal_lock import JournalLock
+from tests.tuning import workers
 
 
 def test_a_path_is_a_journal_file_and_its_folder_is_made(tmp_path):
@@ -35,3 +40,34 @@ def test_another_protocol_than_the_studys_own_is_refused(tmp_path):
 def test_an_unknown_database_driver_is_named_in_one_sentence():
     with pytest.raises(ValueError, match="needs the driver MySQLdb, which is not installed"):
         open_storage("mysql+mysqldb://host/name")
+
+
+def test_a_journal_is_one_threads_at_a_time(tmp_path):
+    lock, order = JournalLock(tmp_path / "journal"), []
+
+    def wait_for_it():
+        lock.acquire()
+        order.append("the other")
+        lock.release()
+
+    lock.acquire()
+    other = threading.Thread(target=wait_for_it)
+    other.start()
+    other.join(timeout=0.2)
+    order.append("the first")
+    lock.release()
+    other.join()
+    assert order == ["the first", "the other"]
+
+
+def test_who_is_killed_while_writing_holds_up_nobody(tmp_path):
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([workers.__name__])
+    path, holding = tmp_path / "study.journal", context.Event()
+    victim = context.Process(target=workers.hold_the_journal, args=(str(path), holding))
+    victim.start()
+    holding.wait()
+    victim.kill()
+    victim.join()
+    assert open_study(open_storage(str(path)), "rt").trials == []
+    assert [file.name for file in tmp_path.iterdir()] == ["study.journal"]

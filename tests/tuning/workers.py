@@ -1,9 +1,13 @@
 """A worker process for the concurrency tests. It is imported by fresh interpreters, so it holds no tests."""
 
+import time
+from pathlib import Path
+
 import optuna
 from optuna.storages import BaseStorage
 
 from relational_transformer.tuning import GridDescentSampler, open_storage, open_study, suggest
+from relational_transformer.tuning.journal_lock import JournalLock
 from relational_transformer.tuning.worker import run_trial
 
 GRID = {"x": list(range(7)), "y": list(range(6)), "z": list(range(5))}
@@ -45,3 +49,10 @@ def run_until_killed(location: str, worker: int, count: int, together, stuck, nu
         together.wait()  # nobody comes
 
     run_trial(study, never_ends, interval=0.05)
+
+
+def hold_the_journal(path: str, holding) -> None:
+    """Take the lock of a journal, say so, and wait for the end."""
+    JournalLock(Path(path)).acquire()
+    holding.set()
+    time.sleep(3600)

@@ -13,6 +13,8 @@ from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
 
+from .journal_lock import JournalLock
+
 ATTEMPTS = 10
 
 
@@ -30,7 +32,7 @@ def open_storage(location: str) -> BaseStorage:
     if "://" not in location:
         path = Path(location)
         path.parent.mkdir(parents=True, exist_ok=True)
-        return JournalStorage(JournalFileBackend(str(path)))
+        return JournalStorage(JournalFileBackend(str(path), JournalLock(path)))  # pyright: ignore[reportArgumentType]
     try:
         return open_database(location)
     except ImportError as error:

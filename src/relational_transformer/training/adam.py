@@ -40,10 +40,29 @@ class Adam:
     @torch.no_grad()
     def step(self, gradient: Tensor) -> None:
         """One step along a gradient, a vector like `fleet.values`."""
-        fleet = self.fleet
-        corrected_by = self._count(fleet.count.view(1), gradient.dtype)
-        state = (fleet.values, fleet.first, fleet.second)
-        self._update(*state, gradient, self.learning_rate, EPSILON, *corrected_by, self.encoders)
+        rule = Rule(self.learning_rate, EPSILON, *self._count(self.fleet.count.view(1), gradient.dtype))
+        self._update(state_of(self.fleet), gradient, rule, self.encoders)
+
+
+class State(NamedTuple):
+    """What Adam changes: vectors of all parameters, and of both of their moments."""
+
+    values: Tensor
+    first: Tensor
+    second: Tensor
+
+
+class Rule(NamedTuple):
+    """What Adam does in a step; the `corrections` are those of the step."""
+
+    learning_rate: float
+    epsilon: float
+    first_correction: Tensor
+    second_correction: Tensor
+
+
+def state_of(fleet: Fleet) -> State:
+    return State(fleet.values, fleet.first, fleet.second)
 
 
 class EncoderWeight(NamedTuple):
@@ -74,34 +93,16 @@ def corrections(count: Tensor, dtype: torch.dtype) -> list[Tensor]:
     return [(1 - beta**count).to(dtype) for beta in BETAS]
 
 
-def update(
-    values: Tensor,
-    first: Tensor,
-    second: Tensor,
-    gradient: Tensor,
-    learning_rate: float,
-    epsilon: float,
-    first_correction: Tensor,
-    second_correction: Tensor,
-) -> None:
+def update(state: State, gradient: Tensor, rule: Rule) -> None:
     """Adam's rule, in place."""
+    values, first, second = state
     first.mul_(BETAS[0]).add_(gradient, alpha=1 - BETAS[0])
     second.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
-    denominator = (second / second_correction).sqrt_().add_(epsilon)
-    values.sub_((first / first_correction).div_(denominator), alpha=learning_rate)
+    denominator = (second / rule.second_correction).sqrt_().add_(rule.epsilon)
+    values.sub_((first / rule.first_correction).div_(denominator), alpha=rule.learning_rate)
 
 
-def update_moving(
-    values: Tensor,
-    first: Tensor,
-    second: Tensor,
-    gradient: Tensor,
-    learning_rate: float,
-    epsilon: float,
-    first_correction: Tensor,
-    second_correction: Tensor,
-    encoders: list[EncoderWeight],
-) -> None:
+def update_moving(state: State, gradient: Tensor, rule: Rule, encoders: list[EncoderWeight]) -> None:
     """Adam's rule, in place, for all but the Linears of encoders that have no gradient.
 
     What moves is decided number by number: so all is one pass over the vectors when it is compiled.
@@ -111,9 +112,9 @@ def update_moving(
         has_gradient = (gradient[weight.start : weight.stop].view(weight.shape) != 0).unsqueeze(1)
         of_linear = has_gradient & weight.same_linear.unsqueeze(-1)  # [S, rows, rows of its Linear, size]
         moves[weight.start : weight.stop].view(weight.shape).copy_(of_linear.flatten(2).any(-1, keepdim=True))
-    new = values.clone(), first.clone(), second.clone()
-    update(new[0], new[1], new[2], gradient, learning_rate, epsilon, first_correction, second_correction)
-    for old, changed in zip((values, first, second), new, strict=True):
+    new = State(*(vector.clone() for vector in state))
+    update(new, gradient, rule)
+    for old, changed in zip(state, new, strict=True):
         old.copy_(torch.where(moves, changed, old))
 
 

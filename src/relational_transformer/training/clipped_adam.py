@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from .adam import count_step, update
+from .adam import Rule, State, count_step, state_of, update
 from .compiling import compiled_for
 from .fleet import Fleet
 
@@ -30,10 +30,8 @@ class ClippedAdam:
     def step(self, gradient: Tensor) -> None:
         """One step along a gradient, a vector like `fleet.values`."""
         fleet = self.fleet
-        corrected_by = self._count(fleet.count.view(1), gradient.dtype)
-        state = (fleet.values, fleet.first, fleet.second)
-        rule = (self.learning_rate, self.epsilon, *corrected_by)
-        self._update(*state, gradient, *rule, self.owners, fleet.num_seeds, self.clip)
+        rule = Rule(self.learning_rate, self.epsilon, *self._count(fleet.count.view(1), gradient.dtype))
+        self._update(state_of(fleet), gradient, rule, self.owners, fleet.num_seeds, self.clip)
 
 
 def owners(fleet: Fleet) -> Tensor:
@@ -45,22 +43,12 @@ def owners(fleet: Fleet) -> Tensor:
 
 
 def update_clipped(
-    values: Tensor,
-    first: Tensor,
-    second: Tensor,
-    gradient: Tensor,
-    learning_rate: float,
-    epsilon: float,
-    first_correction: Tensor,
-    second_correction: Tensor,
-    owner: Tensor | None,
-    num_seeds: int,
-    clip: float | None,
+    state: State, gradient: Tensor, rule: Rule, owner: Tensor | None, num_seeds: int, clip: float | None
 ) -> None:
-    """Clip, then Adam's rule; values and moments are changed in place, the gradient is not."""
+    """Clip, then Adam's rule; the state is changed in place, the gradient is not."""
     if clip is not None:
         gradient = gradient * shrinkage(gradient, owner, num_seeds, clip)
-    update(values, first, second, gradient, learning_rate, epsilon, first_correction, second_correction)
+    update(state, gradient, rule)
 
 
 def shrinkage(gradient: Tensor, owner: Tensor | None, num_seeds: int, largest: float) -> Tensor:

@@ -1,8 +1,26 @@
 """Before anything else is imported: without a GPU, Triton's kernels run on the CPU through its interpreter."""
 
+import functools
 import os
+from collections.abc import Callable
 
+import pytest
 import torch
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported, which any test may do
+
+
+@pytest.fixture
+def traced(monkeypatch) -> list[torch.fx.GraphModule]:
+    """The graphs that `torch.compile` makes from now on, traced whole and run as they are, without a C++ compiler: what
+    is compiled on a GPU is the same functions."""
+    graphs: list[torch.fx.GraphModule] = []
+
+    def note(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable:
+        graphs.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=note))
+    torch.compiler.reset()
+    return graphs

@@ -1,7 +1,5 @@
 """Games and levels sorted by size: every level has its place, and nothing is decided otherwise."""
 
-import functools
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
 
@@ -110,17 +108,9 @@ def test_classes_looked_at_apart_learn_what_one_padded_batch_does(model: str):
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # torch's own, while tracing
-def test_few_pieces_are_compiled_however_many_layers_and_steps_there_are(monkeypatch):
+def test_few_pieces_are_compiled_however_many_layers_and_steps_there_are(traced):
     """Of each class the embedding, the last layer and one for all others; and once the layout of the parameters, the
     beginning of a window, a step of the games, the decision, the loss, what is kept, Adam's count and its update."""
-    traced = []
-
-    def note(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable:
-        traced.append(graph)
-        return graph.forward
-
-    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=note))
-    torch.compiler.reset()
     engine, classes = make_engine(parse_levels(2 * CORRIDOR + ROOMS), "rt", apart=True, compiled=True, num_layers=3)
     engine.update()
     engine.update()

@@ -1,8 +1,6 @@
 """Adam with clipping for a fleet, against torch's own for each seed."""
 
 import copy
-import functools
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -46,17 +44,8 @@ def test_a_seed_without_finite_gradient_leaves_the_others_alone():
     assert fleet.parameters["weight"][1].isfinite().all()
 
 
-def test_two_graphs_without_a_break_make_the_same_step(monkeypatch):
-    """One counts and makes powers, which would else be made again for every number, one does all the rest. Traced
-    whole, without a C++ compiler: what is compiled on a GPU is the same functions."""
-    traced = []
-
-    def note(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable:
-        traced.append(graph)
-        return graph.forward
-
-    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=note))
-    torch.compiler.reset()
+def test_two_graphs_without_a_break_make_the_same_step(traced):
+    """One counts and makes powers, which would else be made again for every number, one does all the rest."""
     fleets = []
     for compiled in (False, True):
         torch.manual_seed(0)

@@ -1,8 +1,5 @@
 """A training step: what it reads, and that compiled pieces make the same of it."""
 
-import functools
-from collections.abc import Callable
-
 import pytest
 import torch
 
@@ -82,16 +79,7 @@ def test_fewer_steps_than_before_are_loaded_into_the_same_tensors():
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # torch's compiler looks at it
-def test_compiled_pieces_train_as_the_plain_step_whatever_the_number_of_hints(monkeypatch):
-    """Traced whole, without a C++ compiler: what is compiled on a GPU is the same functions."""
-    traced = []
-
-    def note(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable:
-        traced.append(graph)
-        return graph.forward
-
-    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=note))
-    torch.compiler.reset()
+def test_compiled_pieces_train_as_the_plain_step_whatever_the_number_of_hints(traced):
     plain, compiled = make_engine(), make_engine(compiled=True)
     most = plain.split.num_steps
     for engine in (plain, compiled):

@@ -6,16 +6,16 @@ import torch
 from relational_transformer.clrs import sample
 from relational_transformer.nn import kernels
 from relational_transformer.nn.kernels.whole_layer.inference import Inference
-from relational_transformer.nn.kernels.whole_layer.operator import layer_operator
-from relational_transformer.nn.kernels.whole_layer.parameters import NAMES, orders_on, pack_forward
-from relational_transformer.processors.settings import TUNED
+from relational_transformer.nn.kernels.whole_layer.operator import OPERATORS
+from relational_transformer.nn.kernels.whole_layer.packing import orders_on, pack_forward
+from relational_transformer.processors.settings import find_settings
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.training.data import load_split
 from relational_transformer.training.evaluation import Evaluator
 from relational_transformer.training.fleet import Fleet, initialise
 from relational_transformer.training.kernel_layers import KernelLayers
 from relational_transformer.training.precision import set_precision
-from tests.nn.kernels.whole_layer.test_whole_layer import make_inputs, make_layer
+from tests.nn.kernels.whole_layer.test_whole_layer import make_inputs, make_layer, with_and_without_edge_update
 
 pytestmark = [
     pytest.mark.gpu,
@@ -24,8 +24,10 @@ pytestmark = [
 ]
 
 
-def make_evaluator(task: str, seeds: int, examples: int, *, compiled: bool) -> tuple[Evaluator, Fleet]:
-    settings, device = TUNED["rt"], torch.device("cuda")
+def make_evaluator(
+    task: str, seeds: int, examples: int, *, compiled: bool, model: str = "rt"
+) -> tuple[Evaluator, Fleet]:
+    settings, device = find_settings(model), torch.device("cuda")
     models = [initialise(lambda: build_network(task, settings), seed) for seed in range(seeds)]
     network = models[0].to(device)
     set_precision("bf16", network)
@@ -36,20 +38,25 @@ def make_evaluator(task: str, seeds: int, examples: int, *, compiled: bool) -> t
     return evaluator, Fleet(models, device)
 
 
+@with_and_without_edge_update
 @pytest.mark.parametrize("nodes", [5, 16, 20])
-def test_layers_that_keep_nothing_make_the_same_bits(nodes: int):
-    layer = make_layer(0).bfloat16().cuda()
+def test_layers_that_keep_nothing_make_the_same_bits(nodes: int, update_edges: bool):
+    layer = make_layer(0, update_edges).bfloat16().cuda()
     inputs = [tensor.cuda() for tensor in make_inputs(1, 300, nodes=nodes)]
     if not kernels.is_one_kernel(layer, *inputs):
         pytest.skip("layers are no kernels on this device")
     parameters = {name: value.detach().unsqueeze(0) for name, value in layer.named_parameters()}
-    expected = layer_operator(*inputs, *(parameters[name] for name in NAMES))[:2]
-    found = Inference([pack_forward(parameters, orders_on(torch.device("cuda", torch.cuda.current_device())))])(*inputs)
-    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+    operator = OPERATORS[update_edges]
+    new_nodes, new_edges, *_ = operator.forward(*inputs, *(parameters[name] for name in operator.names))
+    orders = orders_on(torch.device("cuda", torch.cuda.current_device()), update_edges)
+    found_nodes, found_edges = Inference([pack_forward(parameters, orders)], update_edges=update_edges)(*inputs)
+    assert torch.equal(found_nodes, new_nodes)
+    assert torch.equal(found_edges, new_edges if update_edges else inputs[1])
 
 
-def test_a_recorded_validation_is_repeated_with_the_parameters_of_the_day():
-    evaluator, fleet = make_evaluator("binary_search", 3, 300, compiled=True)
+@pytest.mark.parametrize("model", ["rt", "rt_no_edge_updates"])
+def test_a_recorded_validation_is_repeated_with_the_parameters_of_the_day(model: str):
+    evaluator, fleet = make_evaluator("binary_search", 3, 300, compiled=True, model=model)
     first = evaluator.scores(fleet.parameters)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
@@ -62,9 +69,12 @@ def test_a_recorded_validation_is_repeated_with_the_parameters_of_the_day():
     assert torch.equal(recorded, evaluator.scores(fleet.parameters))
 
 
-@pytest.mark.parametrize("task", ["binary_search", "bfs", "naive_string_matcher"])
-def test_scores_are_about_those_of_whole_steps(monkeypatch, task: str):
-    evaluator, fleet = make_evaluator(task, 3, 512, compiled=False)
+@pytest.mark.parametrize(
+    ("task", "model"),
+    [("binary_search", "rt"), ("bfs", "rt"), ("naive_string_matcher", "rt"), ("bfs", "rt_no_edge_updates")],
+)
+def test_scores_are_about_those_of_whole_steps(monkeypatch, task: str, model: str):
+    evaluator, fleet = make_evaluator(task, 3, 512, compiled=False, model=model)
     found = evaluator.scores(fleet.parameters)
     monkeypatch.setattr(KernelLayers, "fit", False)
     # Rounding turns some decisions of an untrained network.

@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from relational_transformer.nn import kernels
-from relational_transformer.processors.settings import TUNED
+from relational_transformer.processors.settings import ABLATIONS, TUNED
 from relational_transformer.training import Protocol, RunFolder, TrainConfig, Trainer
 from relational_transformer.training.session import train_together
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
+NO_EDGE_UPDATES = {"model": "rt_no_edge_updates", "settings": ABLATIONS["rt_no_edge_updates"]}
 PROTOCOL = Protocol(train_examples=200, examples=480, validation_interval=160, test_nodes=20)
 
 
@@ -50,9 +51,12 @@ def test_graphs_and_streams_compute_what_the_cpu_does(tmp_path):
     torch.testing.assert_close(ours.losses[0].cpu(), reference.losses[0], rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize(("precision", "compile"), [("tf32", "off"), ("bf16", "off"), ("bf16", "on")])
-def test_kernels_train_like_the_plain_path(tmp_path, precision, compile):
-    setting = config(precision=precision, compile=compile)
+@pytest.mark.parametrize(
+    ("precision", "compile", "changes"),
+    [("tf32", "off", {}), ("bf16", "off", {}), ("bf16", "on", {}), ("bf16", "on", NO_EDGE_UPDATES)],
+)
+def test_kernels_train_like_the_plain_path(tmp_path, precision, compile, changes):
+    setting = config(precision=precision, compile=compile, **changes)
     with kernels.use_kernels(True):
         fused = run(setting, tmp_path / "fused")
     with kernels.use_kernels(False):

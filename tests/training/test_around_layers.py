@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from relational_transformer.nn import kernels
-from relational_transformer.processors.settings import TUNED
+from relational_transformer.processors.settings import find_settings
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.training import Protocol
 from relational_transformer.training.data import draw, load_split
@@ -20,8 +20,8 @@ CPU = torch.device("cpu")
 SEEDS = (0, 1)
 
 
-def make_engine(precision="bf16", task="bfs", **settings) -> Engine:
-    settings = replace(TUNED["rt"], num_layers=1, batch_size=2, **settings)
+def make_engine(precision="bf16", task="bfs", model="rt", num_layers=1, **settings) -> Engine:
+    settings = replace(find_settings(model), num_layers=num_layers, batch_size=2, **settings)
     models = [initialise(lambda: build_network(task, settings), seed) for seed in SEEDS]
     for model in models:
         set_precision(precision, model)
@@ -49,18 +49,19 @@ def _emulator():
 @pytest.mark.skipif(COMPILER is None, reason="the emulator needs g++ on x86-64")
 @pytest.mark.usefixtures("_emulator")
 @pytest.mark.parametrize(
-    ("task", "global_mode"),
+    ("task", "model", "num_layers"),
     [
-        *(("bfs", "cat"), ("bfs", "core"), ("insertion_sort", "cat")),
-        *(("segments_intersect", "cat"), ("segments_intersect", "core")),  # read off maxima over nodes
-        ("matrix_chain_order", "cat"),  # pointers of edges
+        *(("bfs", "rt", 1), ("bfs", "rt_core", 1), ("insertion_sort", "rt", 1)),
+        *(("segments_intersect", "rt", 1), ("segments_intersect", "rt_core", 1)),  # read off maxima over nodes
+        ("matrix_chain_order", "rt", 1),  # pointers of edges
+        *(("bfs", "rt_no_edge_updates", 2), ("matrix_chain_order", "rt_no_edge_updates", 1)),
     ],
 )
-def test_a_step_cut_at_its_layers_is_as_close_to_float64_as_the_whole(task, global_mode):
+def test_a_step_cut_at_its_layers_is_as_close_to_float64_as_the_whole(task, model, num_layers):
     with kernels.use_kernels(False):
-        exact = make_engine("fp64", task, global_mode=global_mode)
+        exact = make_engine("fp64", task, model, num_layers)
         true_losses, true_gradient = loss_and_gradient(exact)
-    engine = make_engine("bf16", task, global_mode=global_mode)
+    engine = make_engine("bf16", task, model, num_layers)
     with kernels.use_kernels(True):
         assert engine._around.fits
         losses, gradient = loss_and_gradient(engine)
@@ -81,7 +82,7 @@ def test_it_is_for_the_papers_model_in_bfloat16_with_kernels_turned_on():
         assert make_engine()._around.fits
         assert not make_engine("fp32")._around.fits
         assert not make_engine(node_hidden_size=64)._around.fits
-        assert not make_engine(update_edges=False)._around.fits
+        assert make_engine(model="rt_no_edge_updates")._around.fits
     with kernels.use_kernels(False):
         assert not make_engine()._around.fits
         assert make_engine()._around.kept_bytes(3, 2) == 0

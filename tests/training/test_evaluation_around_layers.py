@@ -8,7 +8,7 @@ from torch import Tensor
 
 from relational_transformer.clrs.sampling import sample
 from relational_transformer.nn import kernels
-from relational_transformer.processors.settings import TUNED, Settings
+from relational_transformer.processors.settings import Settings, find_settings
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.reasoning.folded_steps import answer
 from relational_transformer.training import evaluation, evaluation_around_layers
@@ -40,8 +40,9 @@ def plain_layers(monkeypatch):
     """Plain layers in any precision in the place of kernels, and parts of few examples."""
 
     class PlainLayers:
-        def __init__(self, parameters: list[dict[str, Tensor]]) -> None:
+        def __init__(self, parameters: list[dict[str, Tensor]], *, update_edges: bool) -> None:
             self.parameters = parameters
+            assert update_edges == evaluator.network.processor.transformer.layers[0].update_edges
 
         def __call__(self, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
             for layer, parameters in zip(evaluator._around.layers.layers, self.parameters, strict=True):
@@ -102,10 +103,13 @@ def test_all_parts_and_steps_are_compiled_once(plain_layers, monkeypatch):
 
 
 @pytest.mark.skipif(COMPILER is None, reason="the emulator needs g++ on x86-64")
-@pytest.mark.parametrize(("task", "global_mode"), [("bfs", "cat"), ("bfs", "core"), ("segments_intersect", "cat")])
-def test_with_kernels_outputs_are_as_close_to_float64_as_those_of_whole_steps(task: str, global_mode):
+@pytest.mark.parametrize(
+    ("task", "model", "num_layers"),
+    [("bfs", "rt", 1), ("bfs", "rt_core", 1), ("segments_intersect", "rt", 1), ("bfs", "rt_no_edge_updates", 2)],
+)
+def test_with_kernels_outputs_are_as_close_to_float64_as_those_of_whole_steps(task: str, model: str, num_layers: int):
     # Hints are not fed back: they would be decisions, which rounding can turn.
-    settings = replace(TUNED["rt"], num_layers=1, global_mode=global_mode, hint_mode="decoded_only")
+    settings = replace(find_settings(model), num_layers=num_layers, hint_mode="decoded_only")
     with emulator_in_use(), kernels.use_kernels(True):
         evaluator, fleet = make(task, settings, "bf16")
         assert evaluator._around.fits

@@ -6,8 +6,10 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
-from relational_transformer.nn.kernels.whole_layer.parameters import Learnt, Orders, Packed, as_learnt, orders_on, pack
-from relational_transformer.nn.kernels.whole_layer.trajectory import Trajectory, kept_bytes
+from relational_transformer.nn.kernels.whole_layer.kept import kept_bytes
+from relational_transformer.nn.kernels.whole_layer.packing import Orders, Packed, orders_on, pack
+from relational_transformer.nn.kernels.whole_layer.parameters import Learnt, as_learnt
+from relational_transformer.nn.kernels.whole_layer.trajectory import Trajectory
 from relational_transformer.reasoning.features import Batch
 from relational_transformer.reasoning.folded_steps import FoldedCarry, begin, between, leave
 from relational_transformer.reasoning.network import Network
@@ -49,7 +51,8 @@ class AroundLayers:
 
     def begin(self, values: Tensor) -> "Parameters":
         """The parameters, a vector like `fleet.values`, as the steps of a trajectory take them."""
-        return self.methods.compiled_once(self._parameters)(values, orders_on(self.device))
+        orders = orders_on(self.device, self.layers.update_edges)
+        return self.methods.compiled_once(self._parameters)(values, orders)
 
     def _parameters(self, values: Tensor, orders: Orders) -> "Parameters":
         by_name = self.fleet.split(values)
@@ -65,7 +68,14 @@ class AroundLayers:
         """The losses [S] of a batch after all of its steps."""
         folded, (carry, nodes, edges) = self.call(begin, parameters.others, batch.inputs, steps[0].hints)
         carry = _like_later_ones(carry)
-        trajectory = Trajectory(parameters.learnt, parameters.packed, len(steps), nodes.shape[1], self.num_nodes)
+        trajectory = Trajectory(
+            parameters.learnt,
+            parameters.packed,
+            len(steps),
+            graphs=nodes.shape[1],
+            nodes=self.num_nodes,
+            update_edges=self.layers.update_edges,
+        )
         for number, step in enumerate(steps[:-1]):
             nodes, edges = trajectory(number, nodes, edges)
             carry, nodes, edges = self.methods(between, None, folded, carry, step, steps[number + 1], nodes, edges)
@@ -78,7 +88,10 @@ class AroundLayers:
 
     def kept_bytes(self, num_steps: int, graphs: int) -> int:
         """What the layers keep for the backward pass of so many steps."""
-        return kept_bytes(len(self.layers), num_steps, self.fleet.num_seeds, graphs, self.num_nodes) if self.fits else 0
+        if not self.fits:
+            return 0
+        sizes = len(self.layers), num_steps, self.fleet.num_seeds, graphs, self.num_nodes
+        return kept_bytes(*sizes, update_edges=self.layers.update_edges)
 
 
 def _like_later_ones(carry: FoldedCarry) -> FoldedCarry:

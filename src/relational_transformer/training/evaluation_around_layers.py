@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from relational_transformer.nn.kernels.whole_layer.inference import Inference
-from relational_transformer.nn.kernels.whole_layer.parameters import Orders, orders_on, pack_forward
+from relational_transformer.nn.kernels.whole_layer.packing import Orders, orders_on, pack_forward
 from relational_transformer.reasoning.features import Packed
 from relational_transformer.reasoning.folded_steps import FoldedCarry, answer, begin, go_on
 from relational_transformer.reasoning.folding import Folded
@@ -51,8 +51,9 @@ class EvaluationAroundLayers:
 
     def counter(self, parameters: Parameters) -> Callable[[Part], Packed]:
         """What counts a part, [S, 3, F] by key, with these parameters."""
-        others, packed = self._lay_out(parameters, orders_on(self.device))
-        return partial(self._count, others, Inference(packed))
+        update_edges = self.layers.update_edges
+        others, packed = self._lay_out(parameters, orders_on(self.device, update_edges))
+        return partial(self._count, others, Inference(packed, update_edges=update_edges))
 
     def _count(self, others: Parameters, layers: Inference, part: Part) -> Packed:
         folded, (carry, nodes, edges) = self._begin(others, part.inputs, part.first_hints)

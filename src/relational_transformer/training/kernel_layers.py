@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from relational_transformer.nn import RelationalTransformerLayer, kernels
-from relational_transformer.nn.kernels.whole_layer.parameters import NAMES
+from relational_transformer.nn.kernels.whole_layer.parameters import NAMES, of_layer
 from relational_transformer.processors.relational import RelationalProcessor
 from relational_transformer.reasoning.network import Network
 
@@ -19,6 +19,7 @@ class KernelLayers:
 
     Attributes:
         num_nodes: of a graph, the core node among them.
+        update_edges: whether the layers do.
     """
 
     def __init__(self, network: Network, num_nodes: int, precision: Precision, device: torch.device) -> None:
@@ -28,6 +29,7 @@ class KernelLayers:
         if type(processor) is RelationalProcessor and precision == "bf16":
             self.layers = list(processor.transformer.layers)  # pyright: ignore[reportAttributeAccessIssue]
             self.num_nodes += processor.returns_globals
+        self.update_edges = all(layer.update_edges for layer in self.layers)
         self._like_edges = torch.empty(1, self.num_nodes, self.num_nodes, 0, dtype=torch.bfloat16, device=device)
 
     def __len__(self) -> int:
@@ -41,7 +43,8 @@ class KernelLayers:
 
     def parameters(self, by_name: Parameters) -> list[dict[str, Tensor]]:
         """Those of each layer, by their names in it."""
-        return [{name: by_name[f"{LAYERS}.{number}.{name}"] for name in NAMES} for number in range(len(self))]
+        names = of_layer(NAMES, self.update_edges)
+        return [{name: by_name[f"{LAYERS}.{number}.{name}"] for name in names} for number in range(len(self))]
 
 
 def is_of_layers(name: str) -> bool:

@@ -56,8 +56,8 @@ ENTRIES = {
 def emulated(order: int = 0) -> launching.Launch:
     """What launches kernels in the emulator; `order` of the warps: 0 forwards, 1 backwards, 2 and more at random."""
 
-    def launch(kernel: str, nodes: int, grid: tuple[int, int], arguments: Sequence[Any]) -> None:
-        library = build(kernel, nodes)
+    def launch(kernel: launching.Kernel, grid: tuple[int, int], arguments: Sequence[Any]) -> None:
+        library = build(kernel)
         given = [ctypes.byref(one) if isinstance(one, ctypes.Structure) else one for one in arguments]
         if library.run(*grid, order, *given):
             raise RuntimeError(library.emulator_error().decode())
@@ -76,14 +76,14 @@ def emulator_in_use() -> Iterator[None]:
 
 
 @cache
-def build(kernel: str, nodes: int) -> ctypes.CDLL:
-    """Compile a kernel for graphs of so many nodes; the same source is compiled once."""
+def build(kernel: launching.Kernel) -> ctypes.CDLL:
+    """Compile a kernel; the same source is compiled once."""
     assert COMPILER is not None
     source = "\n".join(
         [
             '#include "cuda_on_cpu.h"',
-            launching.source_of(kernel, nodes),
-            ENTRIES[kernel],
+            launching.source_of(kernel),
+            ENTRIES[kernel.name],
             'extern "C" const char* emulator_error() { return emulator::error; }',
         ]
     )

@@ -10,8 +10,7 @@ from torch.func import functional_call, stack_module_state, vmap
 from relational_transformer import RelationalTransformerLayer
 from relational_transformer.nn import kernels
 from relational_transformer.nn.kernels.whole_layer import is_one_kernel, launching, whole_layer
-from relational_transformer.nn.kernels.whole_layer.operator import layer_operator
-from relational_transformer.nn.kernels.whole_layer.parameters import NAMES
+from relational_transformer.nn.kernels.whole_layer.operator import OPERATORS
 
 from .emulation import COMPILER, emulated
 
@@ -20,10 +19,13 @@ pytestmark = pytest.mark.skipif(COMPILER is None, reason="the emulator needs g++
 SIZES = {"node_size": 192, "edge_size": 192, "num_heads": 12, "head_size": 16, "node_hidden_size": 32}
 
 
-def make_layer(seed: int) -> RelationalTransformerLayer:
+with_and_without_edge_update = pytest.mark.parametrize("update_edges", [True, False], ids=["edges", "no_edges"])
+
+
+def make_layer(seed: int, update_edges: bool = True) -> RelationalTransformerLayer:
     """A layer whose parameters are bfloat16 numbers, norms and biases away from where they start."""
     torch.manual_seed(seed)
-    layer = RelationalTransformerLayer(**SIZES)
+    layer = RelationalTransformerLayer(**SIZES, update_edges=update_edges)
     with torch.no_grad():
         for name, parameter in layer.named_parameters():
             if name.endswith("norm.weight"):
@@ -44,22 +46,25 @@ def outputs_and_gradients(run: Callable, layer: RelationalTransformerLayer, inpu
     return [*outputs, *torch.autograd.grad(outputs, [*inputs, *layer.parameters()], gradients)]
 
 
+@with_and_without_edge_update
 @pytest.mark.parametrize(("nodes", "graphs"), [(16, 2), (20, 2), (5, 8)])
-def test_it_is_as_exact_as_the_plain_layer_in_bfloat16(nodes: int, graphs: int):
+def test_it_is_as_exact_as_the_plain_layer_in_bfloat16(nodes: int, graphs: int, update_edges: bool):
     inputs, gradients = make_inputs(graphs, nodes=nodes), make_inputs(graphs, nodes=nodes)
     found = {}
     for path, dtype in (("fused", torch.bfloat16), ("plain", torch.bfloat16), ("exact", torch.float64)):
-        layer = make_layer(nodes).to(dtype)
+        layer = make_layer(nodes, update_edges).to(dtype)
         run = layer if path != "fused" else lambda n, e, layer=layer: whole_layer(n, e, dict(layer.named_parameters()))
         cast = [[tensor.to(dtype) for tensor in tensors] for tensors in (inputs, gradients)]
         found[path] = [tensor.double() for tensor in outputs_and_gradients(run, layer, *cast)]
-    names = ["new nodes", "new edges", "nodes", "edges", *NAMES]
+    names = ["new nodes", "new edges", "nodes", "edges", *OPERATORS[update_edges].names]
     for name, fused, plain, exact in zip(names, found["fused"], found["plain"], found["exact"], strict=True):
         assert (fused - exact).norm() <= 2 * (plain - exact).norm(), name
 
 
-def test_the_order_of_the_warps_changes_no_bit():
-    layer, inputs, gradients = make_layer(0).bfloat16(), make_inputs(1, nodes=16), make_inputs(1, nodes=16)
+@with_and_without_edge_update
+def test_the_order_of_the_warps_changes_no_bit(update_edges: bool):
+    layer = make_layer(0, update_edges).bfloat16()
+    inputs, gradients = make_inputs(1, nodes=16), make_inputs(1, nodes=16)
     found = []
     for order in (0, 1, 2, 3):
         launching.set_emulator(emulated(order))
@@ -69,8 +74,9 @@ def test_the_order_of_the_warps_changes_no_bit():
         assert all(torch.equal(one, two) for one, two in zip(found[0], other, strict=True))
 
 
-def test_a_fleet_compiled_or_not_is_its_layers_one_by_one():
-    layers = [make_layer(seed).bfloat16() for seed in (1, 2)]
+@with_and_without_edge_update
+def test_a_fleet_compiled_or_not_is_its_layers_one_by_one(update_edges: bool):
+    layers = [make_layer(seed, update_edges).bfloat16() for seed in (1, 2)]
     inputs, gradients = make_inputs(2, 1, nodes=16), make_inputs(2, 1, nodes=16)
     alone = [
         outputs_and_gradients(
@@ -96,6 +102,7 @@ def test_a_fleet_compiled_or_not_is_its_layers_one_by_one():
 def test_a_layer_is_one_kernel_only_where_it_can_be():
     layer, (nodes, edges) = make_layer(0).bfloat16(), make_inputs(1, nodes=16)
     assert is_one_kernel(layer, nodes, edges)
+    assert is_one_kernel(make_layer(0, update_edges=False), nodes, edges)
     assert not is_one_kernel(layer, nodes.float(), edges.float())
     assert not is_one_kernel(layer, *make_inputs(1, nodes=21))
     assert not is_one_kernel(RelationalTransformerLayer(**{**SIZES, "node_hidden_size": 64}), nodes, edges)
@@ -116,8 +123,17 @@ def test_masks_take_another_path():
         assert len(launched) == 1
 
 
-def test_the_operator_keeps_the_rules_of_torch():
-    layer, (nodes, edges) = make_layer(0).bfloat16(), make_inputs(1, 1, nodes=5)
+def test_edges_without_an_update_are_those_that_were_given():
+    layer, (nodes, edges) = make_layer(0, update_edges=False).bfloat16(), make_inputs(1, nodes=5)
+    with kernels.use_kernels(True):
+        new_nodes, new_edges = layer(nodes, edges)
+    assert new_edges is edges
+    assert not torch.equal(new_nodes, nodes)
+
+
+@with_and_without_edge_update
+def test_the_operator_keeps_the_rules_of_torch(update_edges: bool):
+    layer, (nodes, edges) = make_layer(0, update_edges).bfloat16(), make_inputs(1, 1, nodes=5)
     parameters = [parameter.detach().unsqueeze(0) for parameter in layer.parameters()]
     checks = ("test_schema", "test_faketensor")
-    torch.library.opcheck(layer_operator, (nodes, edges, *parameters), test_utils=checks)
+    torch.library.opcheck(OPERATORS[update_edges].forward, (nodes, edges, *parameters), test_utils=checks)

@@ -15,6 +15,7 @@
 //    head is needed. dq_i, dk_j: mma with one-hot rows (works for any N); the halves of heads 8-11 meet in shared memory. Weight rows are packed so that a lane holds 4 neighbouring channels: 8-byte stores, whole sectors.
 // 6. dn = do + Wn^T dqkv; de += We_qk^T dqk + A^T dh1_ij + B^T dh1_ji: a warp holds the weights of its 24 channels in 156 registers, the rows of edges pass by in shared memory, where they
 //    come back from global memory (L2) meanwhile.
+// Without an edge update (UPDATE_EDGES 0) phase 1 only begins to bring e into shared memory, phase 2 is the nodes' part, and phase 4 adds to the gradient that is given for the edges.
 #pragma once
 #include "tile.cuh"
 
@@ -37,31 +38,32 @@ constexpr int kFeedOutTransposed = kFeedIn + 8 * 192;                    // Em^T
 constexpr int kFeedInTransposed = kFeedOutTransposed + 8 * 192;          // [192, 8], rows reordered (load_half_step)
 constexpr int kMessageOutTransposed = kFeedInTransposed + 192 * 8;       // C^T [16, 192], permuted
 constexpr int kSendReceiveTransposed = kMessageOutTransposed + 16 * 192; // Ws^T beside Wr^T [192, 32]
-constexpr int kNodeOutTransposed = kSendReceiveTransposed + 192 * 32;    // F2^T [32, 192]
+constexpr int kNodeOutTransposed = kUpdatesEdges ? kSendReceiveTransposed + 192 * 32 : 0;  // F2^T [32, 192]; without an edge update there is nothing before it
 constexpr int kNodeInTransposed = kNodeOutTransposed + 32 * 192;         // F1^T [192, 32]
 constexpr int kOutputTransposed = kNodeInTransposed + 192 * 32;          // Wo^T [192, 192]
 constexpr int kNodeQkvTransposed = kOutputTransposed + 192 * 192;        // Wn^T [192, 576], permuted
 constexpr int kEdgeQueryKey = kNodeQkvTransposed + 192 * 576;            // We[:384] [384, 192], rows of 16 reordered (phase 5)
 constexpr int kEdgeValueTransposed = kEdgeQueryKey + 384 * 192;          // We[384:]^T [192, 192], a left operand by heads, rows of 32 reordered (phase 4)
-constexpr int kToEdges = kEdgeValueTransposed + 192 * 192;               // We[:384]^T, A^T, B^T [192, 416], rows of 24 reordered (phase 6)
-constexpr int kToEdgesSteps = (2 * kChannels + 2 * kHidden1) / 16;       // mma steps over its columns
-constexpr int kPacked = kToEdges + 192 * 416;
+constexpr int kToEdges = kEdgeValueTransposed + 192 * 192;               // We[:384]^T, and A^T, B^T of an edge update: [192, 416 or 384], rows of 24 reordered (phase 6)
+constexpr int kToEdgesSteps = (2 * kChannels + (kUpdatesEdges ? 2 * kHidden1 : 0)) / 16;  // mma steps over its columns
+constexpr int kPacked = kToEdges + 192 * 16 * kToEdgesSteps;
 
-// Biases and norms of a seed, in floats. Phase 1 keeps the first two in shared memory.
+// Biases and norms of a seed, in floats: of the edge update, of which phase 1 keeps the first two in shared memory, and of the nodes.
 constexpr int kNorm1Weight = 0, kNorm2Weight = 192, kEdgeVectors = 384, kNorm1Bias = 384;
-constexpr int kNodeNorm1Weight = 576, kNodeNorm2Weight = 768, kVectors = 960;
+constexpr int kNodeNorm1Weight = kUpdatesEdges ? 576 : 0, kNodeNorm2Weight = kNodeNorm1Weight + 192, kVectors = kNodeNorm2Weight + 192;
 
-// Sums over one graph, at all steps, in floats: SUMS of parameters.py.
-constexpr int kSumOwn = 0, kSumReverse = 3072, kSumMessageOut = 6144, kSumFeedOut = 9216, kSumFeedIn = 10752, kSumRows = 12288;
-constexpr int kSumEdgeNorm1Bias = 13248, kSumNodeNorm2 = 13440 /* weight, bias, then the bias of F2 */, kSumNodeNorm1 = 14016 /* likewise, of Wo */;
-constexpr int kSumQkvBias = 14592, kSumNodeInBias = 15168, kSumSenderBias = 15200, kSumFeedInBias = 15216, kPartial = 15232;
+// Sums over one graph, at all steps, in floats: SUMS of parameters.py, those of an edge update and those of the nodes.
+constexpr int kSumOwn = 0, kSumReverse = 3072, kSumMessageOut = 6144, kSumFeedOut = 9216, kSumFeedIn = 10752, kSumRows = 12288, kSumEdgeNorm1Bias = 13248;
+constexpr int kSumNodeNorm2 = kUpdatesEdges ? 13440 : 0 /* weight, bias, then the bias of F2 */, kSumNodeNorm1 = kSumNodeNorm2 + 576 /* likewise, of Wo */;
+constexpr int kSumQkvBias = kSumNodeNorm1 + 576, kSumNodeInBias = kSumQkvBias + 576;
+constexpr int kSumSenderBias = 15200, kSumFeedInBias = 15216, kPartial = kUpdatesEdges ? 15232 : kSumNodeInBias + 32;
 
 template <int N>
 struct Sizes {
     static constexpr int kEdges = N * N, kTiles = (kEdges + 15) / 16, kRows = 16 * kTiles, kNodeTiles = (N + 15) / 16;
     static constexpr int kChunks = (kTiles + kWarps - 1) / kWarps;
     // Byte offsets into shared memory.
-    static constexpr int kHidden = kMaxSharedBytes - kRows * kHidden1 * 2;  // X, at the end: phase 6 still reads it
+    static constexpr int kHidden = kMaxSharedBytes - (kUpdatesEdges ? kRows * kHidden1 * 2 : 0);  // X, at the end: phase 6 still reads it
     static constexpr int kSmall = kRows * kRow * 2, kStage = kSmall + N * 32 * 4;
     static constexpr int kBesideBytes = kWarps * 16 * kHidden2 * 2;     // h2 or dh2 of a chunk
     static constexpr int kBuffers = kStage + 2 * kStageBytes + 2 * kBesideBytes + 4 * kEdgeVectors <= kHidden ? 2 : 1;
@@ -88,16 +90,16 @@ struct Sizes {
 // but with kept_graphs graphs from one seed to the next, those of one step or of all steps of a trajectory. The grid is (graphs, seeds).
 struct Arguments {
     const bf16 *edges, *attention;                                 // the layer's input [N, N, D]; a [H, N, N]
-    const bf16 *edge_normals, *edge_hidden;                        // [2, N, N, D], [N, N, kHiddenRow]: see forward.cuh
+    const bf16 *edge_normals, *edge_hidden;                        // [2, N, N, D], [N, N, kHiddenRow]: see forward.cuh; null without an edge update
     const bf16 *node_qkv, *node_normals, *node_hidden;             // [N, 3D], [N, kNormalRow], [N, 32]
-    const bf16 *new_nodes_gradient, *new_edges_gradient;           // [N, D], [N, N, D]
+    const bf16 *new_nodes_gradient, *new_edges_gradient;           // [N, D], [N, N, D]; the latter may be null without an edge update: zeros
     const bf16* weights;                                           // [seeds, kPacked]
     const float* vectors;                                          // [seeds, kVectors]
     bf16 *nodes_gradient, *edges_gradient;                         // [N, D], [N, N, D]
     bf16 *qkv_gradient, *query_key_gradient;                       // [N, 3D], [N, N, 2D]
     bf16* message_gradient;                                        // [H, kept_graphs, N, D / H] of a seed
     bf16 *output_gradient, *node_out_gradient;                     // [N, D] each
-    bf16 *node_in_gradient, *send_receive_gradient;                // [N, 32] each
+    bf16 *node_in_gradient, *send_receive_gradient;                // [N, 32] each; the latter null without an edge update
     float* partial;                                                // [kPartial], added up over launches, one a step
     int kept_graphs;
     int first, last;                                               // whether this is the first of those launches, and the last
@@ -430,6 +432,22 @@ struct EightFloats {
     }
 };
 
+// All sums begin at 0.
+__device__ __forceinline__ void clear_sums(float* partial, int thread) {
+    for (int k = thread; k < kPartial / 4; k += kThreads) *(float4*)(partial + 4 * k) = make_float4(0, 0, 0, 0);
+}
+
+// A tile of e into shared memory, asynchronously (commit and wait are the caller's); zeros where it reaches beyond the edges.
+template <int N>
+__device__ __forceinline__ void copy_edges_async(bf16* edges, const bf16* edges_in, int tile, int lane) {
+    using S = Sizes<N>;
+    for_pieces(lane, [&](int row, int column) {
+        const int edge = tile * 16 + row;
+        if (S::kRows == S::kEdges || edge < S::kEdges) cp_async_16(edges + edge * kRow + column, edges_in + edge * kChannels + column);
+        else *(uint4*)(edges + edge * kRow + column) = make_uint4(0, 0, 0, 0);
+    });
+}
+
 // ---- Phase 1: the edge update. Leaves e in shared memory (not yet waited for), dh1 in X, dx1 in edges_gradient, and the edge update's sums (but own, reverse) in partial; what is
 // left to do for those of Dm and of the first norm's bias: finish_edge_sums. ----
 template <int N>
@@ -449,8 +467,7 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
         else *(uint4*)target = make_uint4(0, 0, 0, 0);
     }
     cp_async_commit();
-    if (first)  // all sums begin at 0
-        for (int k = thread; k < kPartial / 4; k += kThreads) *(float4*)(partial + 4 * k) = make_float4(0, 0, 0, 0);
+    if (first) clear_sums(partial, thread);
 
     constexpr unsigned kOnes = 0x3F803F80u;
     const int columns = row_offset(lane % 16, warp * kOwnColumns + lane / 16 * 8), last_columns = row_offset(lane % 16, warp * kOwnColumns + 16);
@@ -548,12 +565,7 @@ __device__ __forceinline__ void edge_update_backward(unsigned char* shared, cons
                 };
                 fetch(edge_normals, chunk), fetch(gradient_in, chunk + 1), fetch(edge_normals + S::kEdges * kChannels, chunk + 1);
             }
-            if (valid)
-                for_pieces(lane, [&](int row, int column) {  // e, for later
-                    const int edge = tile * 16 + row;
-                    if (whole || edge < S::kEdges) cp_async_16(edges + edge * kRow + column, edges_in + edge * kChannels + column);
-                    else *(uint4*)(edges + edge * kRow + column) = make_uint4(0, 0, 0, 0);
-                });
+            if (valid) copy_edges_async<N>(edges, edges_in, tile, lane);  // e, for later
             cp_async_commit();
             const StagedRows to = own_stage(0);
 #pragma unroll
@@ -757,9 +769,10 @@ __device__ __forceinline__ void reverse_edges_backward(unsigned char* shared, bf
         }
 }
 
-// ---- Phase 2, nodes: from the gradient of n2 to that of the message. `small` holds the gradients of send and receive. ----
+// ---- Phase 2, nodes: from the gradient of n2 to that of the message. `small` holds the gradients of send and receive. Without an edge update there are none, and e comes
+// into shared memory meanwhile (not yet waited for). ----
 template <int N>
-__device__ __forceinline__ void nodes_backward(unsigned char* shared, const bf16* node_normals, const bf16* node_hidden, const bf16* gradient_in, const bf16* weights,
+__device__ __forceinline__ void nodes_backward(unsigned char* shared, const bf16* edges_in, const bf16* node_normals, const bf16* node_hidden, const bf16* gradient_in, const bf16* weights,
                                                const float* vectors, bf16* node_out_gradient, bf16* node_in_gradient, bf16* output_gradient,
                                                const MessageGradient& message_gradient, float* partial) {
     using S = Sizes<N>;
@@ -776,8 +789,18 @@ __device__ __forceinline__ void nodes_backward(unsigned char* shared, const bf16
     cp_async_commit();
     NodeProduct<N, 1, kSteps, false> node_out_transposed(weights + kNodeOutTransposed, warp % 4, lane);
     NodeProduct<N, kOwnTiles, 2, false> node_in_transposed(weights + kNodeInTransposed, warp * kOwnTiles, lane);
-    node_product<N, kOwnTiles, 2, false>(small, 40, weights + kSendReceiveTransposed, kColumnTiles, warp, lane, residual_of(gradient_in), store(gradient));
-    cp_async_wait<0>();
+    if constexpr (kUpdatesEdges) {
+        node_product<N, kOwnTiles, 2, false>(small, 40, weights + kSendReceiveTransposed, kColumnTiles, warp, lane, residual_of(gradient_in), store(gradient));
+        cp_async_wait<0>();
+    } else {
+        for (int k = thread; k < N * kChannels / 2; k += kThreads) {
+            const int row = k / (kChannels / 2), column = k % (kChannels / 2) * 2;
+            *(float2*)(gradient + row * S::kPitch + column) = residual_of(gradient_in)(row, column);
+        }
+        for (int tile = warp; tile < S::kTiles; tile += kWarps) copy_edges_async<N>((bf16*)shared, edges_in, tile, lane);
+        cp_async_commit();
+        cp_async_wait<1>();  // the hidden layer, not e
+    }
     __syncthreads();
     node_norm_backward<N>(gradient, second_normals, vectors + kNodeNorm2Weight, node_out_gradient, rows, warp, lane);
     __syncthreads();
@@ -899,10 +922,10 @@ __device__ __forceinline__ void lift_messages(unsigned char* shared, int first_n
     }
 }
 
-// ---- Phase 4, row i of the edges by one warp: g = e u + v dmessage, ds / sqrt(16) in place of a, edges_gradient += a u. The channels of u are reordered, so that the
+// ---- Phase 4, row i of the edges by one warp: g = e u + v dmessage, ds / sqrt(16) in place of a, edges_gradient = what was before (null: zeros, without an edge update) + a u. The channels of u are reordered, so that the
 // accumulators of four column tiles are eight neighbouring channels of edges_gradient, 16 bytes; e as the left operand of the first product then comes 16 bytes at a time, too. ----
 template <int N>
-__device__ __forceinline__ void row_backward(unsigned char* shared, int i, const bf16* own_lifted, const MessageGradient& message_gradient, bf16* edges_gradient) {
+__device__ __forceinline__ void row_backward(unsigned char* shared, int i, const bf16* own_lifted, const MessageGradient& message_gradient, const bf16* gradient_before, bf16* edges_gradient) {
     using S = Sizes<N>;
     const int lane = thread_index() % 32, r = lane / 4, q = lane % 4;
     const bf16 *edges = (const bf16*)shared, *values = (const bf16*)(shared + S::kValues);
@@ -913,12 +936,19 @@ __device__ __forceinline__ void row_backward(unsigned char* shared, int i, const
     for (int k = 0; k < 4; ++k)  // of heads r and 8 + r
         message[k / 2][k % 2] = load_now_4(message_gradient.at(min(k / 2 * 8 + r, kHeads - 1), i) + k % 2 * 8 + 2 * q);
     auto edge_of = [&](int m, int below) { return i * N + min(16 * m + r + 8 * below, N - 1); };
-    auto row_at = [&](int m, int below) { return edges_gradient + edge_of(m, below) * kChannels + 8 * q; };
+    auto row_at = [&](auto* rows, int m, int below) { return rows + edge_of(m, below) * kChannels + 8 * q; };
 #pragma unroll
     for (int m = 0; m < S::kNodeTiles; ++m) {
-        const bf16 *above = row_at(m, 0), *below = row_at(m, 1);
+        const bf16 *above = row_at(gradient_before, m, 0), *below = row_at(gradient_before, m, 1);
 #pragma unroll
-        for (int b = 0; b < kBlocks; ++b) before[m][b][0] = load_now_16(above + 32 * b), before[m][b][1] = load_now_16(below + 32 * b);
+        for (int b = 0; b < kBlocks; ++b) {
+            if constexpr (kUpdatesEdges) {
+                before[m][b][0] = load_now_16(above + 32 * b), before[m][b][1] = load_now_16(below + 32 * b);
+            } else {
+                before[m][b][0] = before[m][b][1] = make_uint4(0, 0, 0, 0);
+                load_constant_16_if(gradient_before, before[m][b][0], above + 32 * b), load_constant_16_if(gradient_before, before[m][b][1], below + 32 * b);
+            }
+        }
     }
     // g [j, head]: row tiles of nodes j, two column tiles of heads (12 to 15 do not exist: their columns are ignored).
     float g[S::kNodeTiles][2][4], a[S::kNodeTiles][2][4], total[2][2] = {{0, 0}, {0, 0}};
@@ -970,7 +1000,7 @@ __device__ __forceinline__ void row_backward(unsigned char* shared, int i, const
             }
         const unsigned by_head[4] = {pack_bf16(a[m][0][0], a[m][0][1]), pack_bf16(a[m][0][2], a[m][0][3]),
                                      pack_bf16(a[m][1][0], a[m][1][1]), pack_bf16(a[m][1][2], a[m][1][3])};
-        bf16* rows[2] = {row_at(m, 0), row_at(m, 1)};
+        bf16* rows[2] = {row_at(edges_gradient, m, 0), row_at(edges_gradient, m, 1)};
 #pragma unroll
         for (int b = 0; b < kBlocks; ++b) {
             unsigned after[2][4];
@@ -993,7 +1023,7 @@ __device__ __forceinline__ void row_backward(unsigned char* shared, int i, const
 }
 
 template <int N>
-__device__ __forceinline__ void scores_backward(unsigned char* shared, const MessageGradient& message_gradient, const bf16* weights, bf16* edges_gradient) {
+__device__ __forceinline__ void scores_backward(unsigned char* shared, const MessageGradient& message_gradient, const bf16* weights, const bf16* gradient_before, bf16* edges_gradient) {
     using S = Sizes<N>;
     const int warp = thread_index() / 32;
 #pragma unroll 1
@@ -1003,7 +1033,7 @@ __device__ __forceinline__ void scores_backward(unsigned char* shared, const Mes
         __syncthreads();
 #pragma unroll 1
         for (int k = warp; k < min(S::kLiftedNodes, N - first); k += kWarps)
-            row_backward<N>(shared, first + k, (const bf16*)(shared + S::kStage) + k * S::kLiftedPitch, message_gradient, edges_gradient);
+            row_backward<N>(shared, first + k, (const bf16*)(shared + S::kStage) + k * S::kLiftedPitch, message_gradient, gradient_before, edges_gradient);
     }
 }
 
@@ -1165,7 +1195,7 @@ __device__ __forceinline__ void all_queries_keys_backward(unsigned char* shared,
     }
 }
 
-// ---- Phase 6: edges_gradient += We_qk^T dqk_ij + A^T dh1_ij + B^T dh1_ji. A warp takes 24 channels of all edges, 32 edges at a time; its weights stay in registers. The rows
+// ---- Phase 6: edges_gradient += We_qk^T dqk_ij, and + A^T dh1_ij + B^T dh1_ji of an edge update. A warp takes 24 channels of all edges, 32 edges at a time; its weights stay in registers. The rows
 // lie in slots of shared memory: dqk comes from global memory, dh1 of both directions from X. Packed rows of the weights are in the order that gives a lane four neighbouring
 // channels of its first two column tiles, and two of the third. ----
 template <int N>
@@ -1186,14 +1216,14 @@ struct ToEdges {
         const int thread = thread_index();
         if (which < count) {
             bf16* slot = (bf16*)shared + which % S::kSlots * S::kSlot;
-            const bf16* hidden = (const bf16*)(shared + S::kHidden);
             auto edge_of = [&](int row) { return S::kEdges % 32 == 0 ? 32 * which + row : min(32 * which + row, S::kEdges - 1); };
 #pragma unroll
             for (int k = 0; k < 6; ++k) {  // 16 rows x 16 pieces of 16 bytes at a time, of 48 pieces
                 const int row = thread / 16 + k / 3 * 16, column = (thread % 16 + k % 3 * 16) * 8;
                 cp_async_16(slot + row * S::kSlotRow + column, query_key_gradient + edge_of(row) * 2 * kChannels + column);
             }
-            if (thread < 128) {
+            if (kUpdatesEdges && thread < 128) {
+                const bf16* hidden = (const bf16*)(shared + S::kHidden);
                 const int row = thread / 4, edge = edge_of(row), turned = edge % N * N + edge / N, half = thread % 2;
                 *(uint4*)(slot + row * S::kSlotRow + 2 * kChannels + thread % 4 * 8) = *(const uint4*)(hidden + hidden_at(thread % 4 < 2 ? edge : turned, half));
             }
@@ -1269,17 +1299,21 @@ __device__ __forceinline__ void run(const Arguments& all) {
         return MessageGradient{plain_pointer(all.message_gradient + graph * N * kHeadSize), all.kept_graphs * N * kHeadSize};
     };
     if (thread_index() == 0) prefetch_to_cache(all.node_qkv + 3 * place.kept() * node_size, N * 3 * D * 2);
-    edge_update_backward<N>(shared, all.edges + place.kept() * edge_size, plain_pointer(all.edge_normals + 2 * place.kept() * edge_size), plain_pointer(all.edge_hidden + place.kept() * S::kEdges * kHiddenRow),
-                            plain_pointer(all.new_edges_gradient + place.given() * edge_size),
-                            plain_pointer(all.weights + (long long)place.seed * kPacked), plain_pointer(all.vectors + (long long)place.seed * kVectors), plain_pointer(all.edges_gradient + place.given() * edge_size),
-                            plain_pointer(all.partial + place.given() * kPartial), all.first);
-    cp_async_wait<0>();
-    __syncthreads();
+    if constexpr (kUpdatesEdges) {
+        edge_update_backward<N>(shared, all.edges + place.kept() * edge_size, plain_pointer(all.edge_normals + 2 * place.kept() * edge_size), plain_pointer(all.edge_hidden + place.kept() * S::kEdges * kHiddenRow),
+                                plain_pointer(all.new_edges_gradient + place.given() * edge_size),
+                                plain_pointer(all.weights + (long long)place.seed * kPacked), plain_pointer(all.vectors + (long long)place.seed * kVectors), plain_pointer(all.edges_gradient + place.given() * edge_size),
+                                plain_pointer(all.partial + place.given() * kPartial), all.first);
+        cp_async_wait<0>();
+        __syncthreads();
 
-    place = Place(all.kept_graphs);
-    reverse_edges_backward<N>(shared, all.send_receive_gradient + place.kept() * hidden_size, plain_pointer(all.partial + place.given() * kPartial));
-    __syncthreads();
-    nodes_backward<N>(shared, all.node_normals + place.kept() * N * kNormalRow, all.node_hidden + place.kept() * hidden_size, all.new_nodes_gradient + place.given() * node_size,
+        place = Place(all.kept_graphs);
+        reverse_edges_backward<N>(shared, all.send_receive_gradient + place.kept() * hidden_size, plain_pointer(all.partial + place.given() * kPartial));
+        __syncthreads();
+    } else if (all.first) {
+        clear_sums(all.partial + place.given() * kPartial, thread_index());
+    }
+    nodes_backward<N>(shared, all.edges + place.kept() * edge_size, all.node_normals + place.kept() * N * kNormalRow, all.node_hidden + place.kept() * hidden_size, all.new_nodes_gradient + place.given() * node_size,
                       plain_pointer(all.weights + (long long)place.seed * kPacked), plain_pointer(all.vectors + (long long)place.seed * kVectors),
                       all.node_out_gradient + place.kept() * node_size, all.node_in_gradient + place.kept() * hidden_size, all.output_gradient + place.kept() * node_size,
                       message_gradient(), plain_pointer(all.partial + place.given() * kPartial));
@@ -1289,7 +1323,12 @@ __device__ __forceinline__ void run(const Arguments& all) {
     __syncthreads();
     values_backward<N>(shared, all.node_qkv + 3 * place.kept() * node_size, all.attention + place.kept() * kHeads * S::kEdges, message_gradient(),
                        plain_pointer(all.qkv_gradient + 3 * place.kept() * node_size));
-    scores_backward<N>(shared, message_gradient(), weights, plain_pointer(all.edges_gradient + place.given() * edge_size));
+    {
+        const MessageGradient messages = message_gradient();
+        bf16* edges_gradient = plain_pointer(all.edges_gradient + place.given() * edge_size);
+        const bf16* given = all.new_edges_gradient ? all.new_edges_gradient + place.given() * edge_size : nullptr;
+        scores_backward<N>(shared, messages, weights, kUpdatesEdges ? edges_gradient : given, edges_gradient);
+    }
 
     place = Place(all.kept_graphs);
     __syncthreads();
@@ -1315,7 +1354,7 @@ __device__ __forceinline__ void run(const Arguments& all) {
     });
     ToEdges<N> to_edges;
     to_edges.load_weights(weights + kToEdges);
-    if (all.last) finish_edge_sums(weights, all.vectors + (long long)place.seed * kVectors, plain_pointer(all.partial + place.given() * kPartial));
+    if (kUpdatesEdges && all.last) finish_edge_sums(weights, all.vectors + (long long)place.seed * kVectors, plain_pointer(all.partial + place.given() * kPartial));
     if (thread < 3 * D / 4) {  // four columns a thread
         float4 sum = make_float4(0, 0, 0, 0);
 #pragma unroll

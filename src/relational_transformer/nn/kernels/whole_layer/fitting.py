@@ -23,7 +23,6 @@ SIZES = {
     "head_size": HEAD_SIZE,
     "node_hidden_size": NODE_HIDDEN,
     "edge_hidden_sizes": (MESSAGE_HIDDEN, EDGE_HIDDEN),
-    "update_edges": True,
     "dropout": 0.0,
     "global_size": 0,
 }

@@ -1,4 +1,5 @@
 // One relational layer forward, one thread block a graph: a single launch, the edges in shared memory throughout.
+// Without an edge update (UPDATE_EDGES 0) it ends with the nodes, and no edges are written.
 //
 // Phases (a barrier between each two; r = lane / 4, q = lane % 4):
 //   project            q, k of the nodes                                       warps share the 48 tiles of output channels
@@ -24,7 +25,8 @@ constexpr bool kKeeps = KEEPS;
 
 // ---- Packed weights ----
 // Offsets in bf16 of a seed's matrices. `tiles`: 8 outputs as the right operand, 16 bytes a lane and block of 32 inputs.
-// `lefts`: 16 outputs as the left operand, twice 16 bytes a lane and block.
+// `lefts`: 16 outputs as the left operand, twice 16 bytes a lane and block. Those of the edge update come last, here and in
+// the vectors: a layer without it has the others alone.
 struct PackedMatrices {
     static constexpr int tile = kChannels * 8, left = kChannels * 16;
     static constexpr int node_qkv = 0;                                       // tiles [72]
@@ -38,7 +40,7 @@ struct PackedMatrices {
     static constexpr int edge_feed_forward_in = ends + 4 * tile;             // one tile
     static constexpr int edge_message_out = edge_feed_forward_in + tile;     // [12 pairs of tiles, 32 lanes, 8]
     static constexpr int edge_feed_forward_out = edge_message_out + 12 * 32 * 8;   // likewise, with the bias
-    static constexpr int size = edge_feed_forward_out + 12 * 32 * 8;
+    static constexpr int size = kUpdatesEdges ? edge_feed_forward_out + 12 * 32 * 8 : edge_message_in;
 };
 // Offsets in floats of a seed's biases and norms.
 struct PackedVectors {
@@ -57,7 +59,7 @@ struct PackedVectors {
     static constexpr int edge_feed_forward_in_bias = edge_norm_bias + kChannels;
     static constexpr int edge_feed_forward_norm_weight = edge_feed_forward_in_bias + kEdgeHidden;
     static constexpr int edge_feed_forward_norm_bias = edge_feed_forward_norm_weight + kChannels;  // follows its weight, as edge_norm_bias
-    static constexpr int size = edge_feed_forward_norm_bias + kChannels;
+    static constexpr int size = kUpdatesEdges ? edge_feed_forward_norm_bias + kChannels : edge_message_in_bias;
 };
 struct LayerWeights {
     const bf16* matrices;  // [S, PackedMatrices::size]
@@ -687,9 +689,11 @@ __device__ __forceinline__ void update_nodes(const bf16* matrices, const bf16* n
             mma_16x8x16(x[m][t], second, high);
         }
     }
-    load_left(hidden_weights.own, matrices + PackedMatrices::edge_message_in);
-    load_left(hidden_weights.reverse, matrices + PackedMatrices::edge_message_in + PackedMatrices::left);
-    load_tile(hidden_weights.ends, matrices + PackedMatrices::ends + warp % 4 * PackedMatrices::tile);
+    if constexpr (kUpdatesEdges) {
+        load_left(hidden_weights.own, matrices + PackedMatrices::edge_message_in);
+        load_left(hidden_weights.reverse, matrices + PackedMatrices::edge_message_in + PackedMatrices::left);
+        load_tile(hidden_weights.ends, matrices + PackedMatrices::ends + warp % 4 * PackedMatrices::tile);
+    }
     normalize_nodes(x, PackedVectors::node_feed_forward_norm_weight, PackedVectors::node_feed_forward_norm_bias, node_normals, 1);
     store_nodes<true>(x, shared_at<bf16>(ForwardShared::value), new_nodes);
 }
@@ -937,7 +941,7 @@ struct Kept {
     bf16* attention;     // [H, N, N]
     bf16* middle_nodes;  // [N, D] after the first norm
     bf16* messages;      // [N, D]
-    bf16* edge_normals;  // [2, N, N, D]: edges normalized, by the first norm and by the second
+    bf16* edge_normals;  // [2, N, N, D]: edges normalized, by the first norm and by the second; this and the next: of an edge update
     bf16* edge_hidden;   // [N, N, kHiddenRow]
     bf16* node_qkv;      // [N, 3 D]: queries, keys and values of the nodes
     bf16* node_normals;  // [N, kNormalRow]
@@ -967,18 +971,21 @@ __device__ __forceinline__ void run_layer(LayerWeights weights, const bf16* node
         project(rows, value_weight, tile, weights.matrices, false, kept.node_qkv);
     }
     __syncthreads();
-    copy_async(ForwardShared::message_out, weights.matrices + PackedMatrices::edge_message_out, 2 * 12 * 32 * 16);
-    cp_async_commit();
+    if constexpr (kUpdatesEdges) {
+        copy_async(ForwardShared::message_out, weights.matrices + PackedMatrices::edge_message_out, 2 * 12 * 32 * 16);
+        cp_async_commit();
+    }
     average_edges(contexts);
     TileFragments output_weight[kWarpTiles];
     gather_messages(weights.matrices, contexts, kept.messages, output_weight);
     HiddenWeights hidden_weights;
     update_nodes(weights.matrices, nodes, output_weight, kept.middle_nodes, new_nodes, kept.node_normals, kept.node_hidden, hidden_weights);
-    update_edges(weights.matrices, hidden_weights, new_edges, kept.edge_normals, kept.edge_hidden);
+    if constexpr (kUpdatesEdges) update_edges(weights.matrices, hidden_weights, new_edges, kept.edge_normals, kept.edge_hidden);
 }
 
 // Both kernels: grid (graphs, seeds), kThreads threads, ForwardShared::bytes of dynamic shared memory. Tensors are 16-byte
-// aligned and, but for the stride of the seeds, contiguous [seeds, graphs, ...].
+// aligned and, but for the stride of the seeds, contiguous [seeds, graphs, ...]. What only an edge update writes (new_edges,
+// edge_normals, edge_hidden) is null without one.
 #if KEEPS
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
 layer_forward(LayerWeights weights,

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -20,10 +20,19 @@ SOURCES = {
     "layer_inference": ("forward.cuh", {"KEEPS": 0}),
     "layer_backward": ("backward.cuh", {}),
 }
-"""The file of each kernel, and what is defined for it besides the number of nodes."""
+"""The file of each kernel, and what is defined for it besides what it is compiled for."""
 
-Launch = Callable[[str, int, tuple[int, int], Sequence[Any]], None]
-"""Runs a kernel by its name, for graphs of so many nodes, on a grid (graphs, seeds), with ctypes arguments."""
+
+class Kernel(NamedTuple):
+    """One of `SOURCES`, and what it is compiled for: graphs of so many nodes, layers with an edge update or without."""
+
+    name: str
+    nodes: int
+    update_edges: bool
+
+
+Launch = Callable[[Kernel, tuple[int, int], Sequence[Any]], None]
+"""Runs a kernel on a grid (graphs, seeds), with ctypes arguments."""
 
 _on_cpu: Launch | None = None
 
@@ -38,11 +47,11 @@ def has_emulator() -> bool:
     return _on_cpu is not None
 
 
-def launch(kernel: str, nodes: int, grid: tuple[int, int], arguments: Sequence[Any], device: torch.device) -> None:
+def launch(kernel: Kernel, grid: tuple[int, int], arguments: Sequence[Any], device: torch.device) -> None:
     """Run `kernel` on the current stream of the device."""
     if device.type == "cpu":
         assert _on_cpu is not None
-        _on_cpu(kernel, nodes, grid, arguments)
+        _on_cpu(kernel, grid, arguments)
         return
     from torch.cuda import _utils as cuda
 
@@ -50,7 +59,7 @@ def launch(kernel: str, nodes: int, grid: tuple[int, int], arguments: Sequence[A
         *(ctypes.cast(ctypes.byref(argument), ctypes.c_void_p) for argument in arguments)
     )
     with torch.cuda.device(device):
-        function = _compiled(kernel, nodes, torch.cuda.current_device()).func
+        function = _compiled(kernel, torch.cuda.current_device()).func
         stream = torch.cuda.current_stream()._as_parameter_
         cuda._check_cuda(
             cuda._get_gpu_runtime_library().cuLaunchKernel(
@@ -60,15 +69,16 @@ def launch(kernel: str, nodes: int, grid: tuple[int, int], arguments: Sequence[A
 
 
 @cache
-def _compiled(kernel: str, nodes: int, device: int) -> Any:
-    compiled = torch.cuda._compile_kernel(source_of(kernel, nodes), kernel, nvcc_options=OPTIONS)
+def _compiled(kernel: Kernel, device: int) -> Any:
+    compiled = torch.cuda._compile_kernel(source_of(kernel), kernel.name, nvcc_options=OPTIONS)
     compiled.set_shared_memory_config(SHARED_BYTES)
     return compiled
 
 
-def source_of(kernel: str, nodes: int) -> str:
-    """The whole source of a kernel, for graphs of so many nodes."""
-    folder, (file, defined) = Path(__file__).parent, SOURCES[kernel]
+def source_of(kernel: Kernel) -> str:
+    """The whole source of a kernel."""
+    folder, (file, defined) = Path(__file__).parent, SOURCES[kernel.name]
     text = "\n".join((folder / name).read_text() for name in ("tile.cuh", file))
     text = re.sub(r'^#pragma once\n|^#include "tile\.cuh"\n', "", text, flags=re.MULTILINE)
-    return "".join(f"#define {name} {value}\n" for name, value in {"NODES": nodes, **defined}.items()) + text
+    defined = {"NODES": kernel.nodes, "UPDATE_EDGES": int(kernel.update_edges), **defined}
+    return "".join(f"#define {name} {value}\n" for name, value in defined.items()) + text

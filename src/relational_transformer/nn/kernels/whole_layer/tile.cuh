@@ -10,7 +10,11 @@
 #ifndef NODES
 #define NODES 16  // nodes of a graph; 16 and 20 are tested, any up to 20 should fit
 #endif
+#ifndef UPDATE_EDGES
+#define UPDATE_EDGES 1  // whether the layer updates its edges; without it they are read, and their gradient goes past the layer
+#endif
 constexpr int kNodes = NODES;
+constexpr bool kUpdatesEdges = UPDATE_EDGES;
 constexpr int kChannels = 192;                   // of nodes and of edges
 constexpr int kHeads = 12, kHeadSize = 16;       // heads are contiguous blocks of channels
 constexpr int kNodeHidden = 32;                  // hidden size of the nodes' feed-forward

@@ -1,69 +1,17 @@
 """The layers of a fleet over all steps of a trajectory: weights laid out once, their gradients made once."""
 
-import ctypes
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .launching import launch
-from .operator import Arguments
-from .parameters import (
-    CHANNELS,
-    HEAD_SIZE,
-    HEADS,
-    HIDDEN_ROW,
-    NODE_HIDDEN,
-    NORMAL_ROW,
-    NUM_SUMS,
-    Learnt,
-    Packed,
-    SeedStrides,
-)
+from .arguments import BackwardArguments, SeedStrides, address
+from .kept import BACKWARD, BY_HEAD, FORWARD, READ, kept_shapes
+from .launching import Kernel, launch
+from .packing import Packed
+from .parameters import CHANNELS, HEADS, Learnt, num_sums
 from .weight_gradients import weight_gradients
-
-FORWARD = (
-    *("attention", "middle_nodes", "messages", "context"),
-    *("edge_normals", "edge_hidden", "node_qkv", "node_normals", "node_hidden"),
-)
-"""What a layer's forward kernel keeps, in the order of its arguments."""
-
-READ = ("attention", "edge_normals", "edge_hidden", "node_qkv", "node_normals", "node_hidden")
-"""What its backward kernel reads of that, in the order of its arguments."""
-
-BACKWARD = (
-    *("qkv_gradient", "query_key_gradient", "message_gradient", "output_gradient", "node_out_gradient"),
-    *("node_in_gradient", "send_receive_gradient"),
-)
-"""Rows that its backward kernel leaves for products, in the order of its arguments."""
-
-BY_HEAD = ("context", "message_gradient")
-"""Rows of which a head's lie together, [L, S, H, T, G, ...]; all others are [L, S, T, G, ...]."""
-
-
-def kept_shapes(nodes: int) -> dict[str, tuple[int, ...]]:
-    """What a layer's kernels keep of one graph at one step, by name."""
-    node, hidden = (nodes, CHANNELS), (nodes, NODE_HIDDEN)
-    return {
-        **dict.fromkeys((*FORWARD, *BACKWARD), node),
-        **dict.fromkeys(("node_in_gradient", "node_hidden", "send_receive_gradient"), hidden),
-        "attention": (HEADS, nodes, nodes),
-        "edge_normals": (2, nodes, nodes, CHANNELS),
-        "edge_hidden": (nodes, nodes, HIDDEN_ROW),
-        "node_normals": (nodes, NORMAL_ROW),
-        "context": (HEADS, nodes, CHANNELS),
-        "message_gradient": (HEADS, nodes, HEAD_SIZE),
-        **dict.fromkeys(("node_qkv", "qkv_gradient"), (nodes, 3 * CHANNELS)),
-        "query_key_gradient": (nodes, nodes, 2 * CHANNELS),
-    }
-
-
-def kept_bytes(layers: int, num_steps: int, seeds: int, graphs: int, nodes: int) -> int:
-    """What a trajectory keeps for its backward pass: rows, what layers read, the nodes of the last one, and sums."""
-    numbers = sum(torch.Size(shape).numel() for shape in kept_shapes(nodes).values())
-    read = CHANNELS * (layers * (nodes + nodes**2) + 2 * nodes)
-    return seeds * graphs * (num_steps * 2 * (layers * numbers + read) + layers * 4 * NUM_SUMS)
 
 
 class Trajectory:
@@ -80,14 +28,22 @@ class Trajectory:
         num_steps: how many steps there will be, T.
         graphs: of a seed at each step, G.
         nodes: of a graph, N.
+        update_edges: whether the layers have an edge update. Without it a step returns the edges that it is given.
 
     Every step must be called once, and the result differentiated once.
     """
 
     def __init__(
-        self, learnt: Sequence[Learnt], packed: Sequence[Packed], num_steps: int, graphs: int, nodes: int
+        self,
+        learnt: Sequence[Learnt],
+        packed: Sequence[Packed],
+        num_steps: int,
+        graphs: int,
+        nodes: int,
+        *,
+        update_edges: bool,
     ) -> None:
-        self.layers = _Layers(packed, num_steps, graphs, nodes)
+        self.layers = _Layers(packed, num_steps, graphs, nodes, update_edges)
         self._begun = _Begin.apply(self.layers, *(tensor for layer in learnt for tensor in layer))
 
     def __call__(self, step: int, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
@@ -100,31 +56,34 @@ class _Layers:
 
     Layer l reads `nodes[l]` and `edges[l]`, and writes those that the next one reads. But the first reads what it is
     given, [S, G, ...], and puts it there, and the last writes tensors that hold one step alone: strides that told of
-    the number of steps would make others compile for every number.
+    the number of steps would make others compile for every number. Edges that no layer updates are kept once, and every
+    layer reads those.
     """
 
-    def __init__(self, packed: Sequence[Packed], num_steps: int, graphs: int, count: int) -> None:
+    def __init__(self, packed: Sequence[Packed], num_steps: int, graphs: int, count: int, update_edges: bool) -> None:
         like = packed[0].backward_matrices
         layers, seeds = len(packed), len(like)
-        self.packed, self.grid, self.count = packed, (graphs, seeds), count
+        self.packed, self.grid, self.count, self.update_edges = packed, (graphs, seeds), count, update_edges
         self.num_steps, self.kept_graphs, self.steps_differentiated = num_steps, num_steps * graphs, 0
         steps = (seeds, num_steps, graphs)
-        self.nodes = like.new_empty(layers + 1, *steps, count, CHANNELS)
-        self.edges = like.new_empty(layers, *steps, count, count, CHANNELS)
-        self.last_nodes = like.new_empty(num_steps, seeds, graphs, count, CHANNELS)
-        self.sums = like.new_empty(layers, seeds, graphs, NUM_SUMS, dtype=torch.float32)
+        self.nodes = like.new_empty(layers + update_edges, *steps, count, CHANNELS)
+        self.edges = like.new_empty(layers if update_edges else 1, *steps, count, count, CHANNELS)
+        # For the ends of the edges that the last layer updates.
+        self.last_nodes = like.new_empty(num_steps if update_edges else 0, seeds, graphs, count, CHANNELS)
+        self.sums = like.new_empty(layers, seeds, graphs, num_sums(update_edges), dtype=torch.float32)
         self.rows: dict[str, Tensor] = {}
-        for name, shape in kept_shapes(count).items():
+        for name, shape in kept_shapes(count, update_edges).items():
             if name in BY_HEAD:
                 self.rows[name] = like.new_empty(layers, seeds, HEADS, num_steps, graphs, *shape[1:])
             else:
                 self.rows[name] = like.new_empty(layers, *steps, *shape)
 
     def forward(self, step: int, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
+        given = edges
         nodes, edges = nodes.detach().contiguous(), edges.detach().contiguous()
         for layer in range(len(self.packed)):
             nodes, edges = self._forward(layer, step, nodes, edges)
-        return nodes, edges
+        return nodes, edges if self.update_edges else given
 
     def backward(self, step: int, nodes_gradient: Tensor, edges_gradient: Tensor) -> tuple[Tensor, Tensor]:
         nodes_gradient, edges_gradient = nodes_gradient.contiguous(), edges_gradient.contiguous()
@@ -138,43 +97,60 @@ class _Layers:
         if self.steps_differentiated != self.num_steps:
             done = f"{self.steps_differentiated} of the trajectory's {self.num_steps} steps"
             raise RuntimeError(f"{done} have a gradient.")
-        self.nodes[-1].copy_(self.last_nodes.transpose(0, 1))
-        rows = {name: rows.flatten(0, 1) for name, rows in self.rows.items()}
-        rows["new_nodes"] = self.nodes[1:].flatten(0, 1)
-        sums = self.sums.flatten(0, 1).sum(1).to(self.nodes.dtype)
-        found = weight_gradients(rows, self.nodes[:-1].flatten(0, 1), self.edges.flatten(0, 1), sums)
         layers = len(self.packed)
+        rows = {name: rows.flatten(0, 1) for name, rows in self.rows.items()}
+        if self.update_edges:
+            self.nodes[-1].copy_(self.last_nodes.transpose(0, 1))
+            rows["new_nodes"] = self.nodes[1:].flatten(0, 1)
+        sums = self.sums.flatten(0, 1).sum(1).to(self.nodes.dtype)
+        found = weight_gradients(rows, self.nodes[:layers].flatten(0, 1), self.edges.flatten(0, 1), sums)
         return [Learnt(*of_layer) for of_layer in zip(*(tensor.chunk(layers) for tensor in found), strict=True)]
 
     def _forward(self, layer: int, step: int, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
-        graphs, is_last = self.grid[0], layer == len(self.packed) - 1
+        """New nodes, and the edges for the next layer."""
         strides = SeedStrides(self.kept_graphs, self.kept_graphs, self.kept_graphs)
-        kept = (0, 0)
+        kept = None, None
         if layer == 0:
-            strides.read = graphs
-            kept = self.nodes[0, :, step].data_ptr(), self.edges[0, :, step].data_ptr()
-        if is_last:
-            strides.made = graphs
-            made = self.last_nodes[step], torch.empty_like(edges, memory_format=torch.contiguous_format)
-        else:
-            made = self.nodes[layer + 1, :, step], self.edges[layer + 1, :, step]
+            strides.read = self.grid[0]
+            kept = self.nodes[0, :, step], self.edges[0, :, step]
+        if layer == len(self.packed) - 1:
+            strides.made = self.grid[0]
+        new_nodes, new_edges = self._made(layer, step, nodes, edges)
         rows = [self._of_step(name, layer, step) for name in FORWARD]
-        addresses = [nodes.data_ptr(), edges.data_ptr(), *kept, *(tensor.data_ptr() for tensor in (*made, *rows))]
-        arguments = [self.packed[layer].forward_weights, strides, *map(ctypes.c_void_p, addresses)]
-        launch("layer_forward", self.count, self.grid, arguments, nodes.device)
-        return made
+        addresses = map(address, (nodes, edges, *kept, new_nodes, new_edges, *rows))
+        arguments = [self.packed[layer].forward_weights, strides, *addresses]
+        launch(Kernel("layer_forward", self.count, self.update_edges), self.grid, arguments, nodes.device)
+        return new_nodes, self.edges[0, :, step] if new_edges is None else new_edges
 
-    def _backward(self, layer: int, step: int, *given: Tensor) -> tuple[Tensor, Tensor]:
-        kept = [self.edges[layer, :, step], *(self._of_step(name, layer, step) for name in READ)]
-        made = torch.empty_like(given[0]), torch.empty_like(given[1])
-        rows = [self._of_step(name, layer, step) for name in BACKWARD]
-        tensors = (*kept, *given, *self.packed[layer][2:], *made, *rows, self.sums[layer])
+    def _made(self, layer: int, step: int, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Where a layer writes new nodes, and new edges if it makes any."""
+        if layer < len(self.packed) - 1:
+            return self.nodes[layer + 1, :, step], self.edges[layer + 1, :, step] if self.update_edges else None
+        if not self.update_edges:
+            return torch.empty_like(nodes, memory_format=torch.contiguous_format), None
+        return self.last_nodes[step], torch.empty_like(edges, memory_format=torch.contiguous_format)
+
+    def _backward(self, layer: int, step: int, nodes_gradient: Tensor, edges_gradient: Tensor) -> tuple[Tensor, Tensor]:
+        tensors = {
+            "edges": self.edges[layer if self.update_edges else 0, :, step],
+            "new_nodes_gradient": nodes_gradient,
+            "new_edges_gradient": edges_gradient,
+            "weights": self.packed[layer].backward_matrices,
+            "vectors": self.packed[layer].backward_vectors,
+            "nodes_gradient": torch.empty_like(nodes_gradient),
+            "edges_gradient": torch.empty_like(edges_gradient),
+            "sums": self.sums[layer],
+        }
+        addresses = {name: tensor.data_ptr() for name, tensor in tensors.items()}
+        addresses |= {name: address(self._of_step(name, layer, step)) for name in (*READ, *BACKWARD)}
         is_first, is_last = self.steps_differentiated == 0, self.steps_differentiated == self.num_steps - 1
-        arguments = Arguments(*(tensor.data_ptr() for tensor in tensors), self.kept_graphs, is_first, is_last)
-        launch("layer_backward", self.count, self.grid, [arguments], given[0].device)
-        return made
+        arguments = BackwardArguments(**addresses, kept_graphs=self.kept_graphs, first=is_first, last=is_last)
+        launch(Kernel("layer_backward", self.count, self.update_edges), self.grid, [arguments], nodes_gradient.device)
+        return tensors["nodes_gradient"], tensors["edges_gradient"]
 
-    def _of_step(self, name: str, layer: int, step: int) -> Tensor:
+    def _of_step(self, name: str, layer: int, step: int) -> Tensor | None:
+        if name not in self.rows:
+            return None
         return self.rows[name][layer].select(2 if name in BY_HEAD else 1, step)
 
 

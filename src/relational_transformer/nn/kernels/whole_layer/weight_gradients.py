@@ -19,19 +19,25 @@ def weight_gradients(rows: Mapping[str, Tensor], nodes: Tensor, edges: Tensor, s
 
     Nodes [S, ..., N, D] and edges [S, ..., N, N, D] are what the layer read; the rows, by name, are what its kernels
     wrote, [S, ..., N, size], but message_gradient and context: [S, H, ..., N, size]. The sums, [S, sums], are complete.
+    Several layers are as many times S; edges that none of them updates may be there once, [S, ...].
     """
     edge_qkv = nodes.new_empty(len(nodes), 3 * CHANNELS, CHANNELS)
     query_key, value = edge_qkv.split([2 * CHANNELS, CHANNELS], dim=1)
-    product(rows["query_key_gradient"], edges, out=query_key)
+    once = len(edges)
+    for gradient, out in zip(rows["query_key_gradient"].split(once), query_key.split(once), strict=True):
+        product(gradient, edges, out=out)
     by_head = product(rows["message_gradient"].flatten(0, 1), rows["context"].flatten(0, 1))  # [S H, D / H, D]
     value.copy_(by_head.view(value.shape))
+    has_ends = "send_receive_gradient" in rows  # an edge update reads the new nodes
     return Learnt(
         node_qkv=product(rows["qkv_gradient"], nodes),
         edge_qkv=edge_qkv,
         output=product(rows["output_gradient"], rows["messages"]),
         node_in=product(rows["node_in_gradient"], rows["middle_nodes"]),
         node_out=product(rows["node_out_gradient"], rows["node_hidden"]),
-        ends=product(rows["send_receive_gradient"], rows["new_nodes"]),
+        ends=product(rows["send_receive_gradient"], rows["new_nodes"])
+        if has_ends
+        else nodes.new_empty(len(nodes), 0, CHANNELS),
         sums=sums,
     )
 

@@ -20,14 +20,14 @@ CPU = torch.device("cpu")
 SEEDS = (0, 1)
 
 
-def make_engine(precision="bf16", task="bfs", model="rt", num_layers=1, **settings) -> Engine:
+def make_engine(precision="bf16", task="bfs", model="rt", num_layers=1, compiled=False, **settings) -> Engine:
     settings = replace(find_settings(model), num_layers=num_layers, batch_size=2, **settings)
     models = [initialise(lambda: build_network(task, settings), seed) for seed in SEEDS]
     for model in models:
         set_precision(precision, model)
     split = load_split(models[0], make_split(task, "train", Protocol(train_examples=8, train_nodes=5)), CPU)
     engine = Engine(
-        models[0], Fleet(models, CPU), split, learning_rate=1e-3, batch_size=2, precision=precision, compiled=False
+        models[0], Fleet(models, CPU), split, learning_rate=1e-3, batch_size=2, precision=precision, compiled=compiled
     )
     # True hints throughout: the model's own are decisions, which rounding can turn.
     engine.load(draw(SEEDS, 0, 1, 2, len(split), split.num_steps - 1, 1.0))
@@ -86,3 +86,17 @@ def test_it_is_for_the_papers_model_in_bfloat16_with_kernels_turned_on():
     with kernels.use_kernels(False):
         assert not make_engine()._around.fits
         assert make_engine()._around.kept_bytes(3, 2) == 0
+
+
+@pytest.mark.skipif(COMPILER is None, reason="the emulator needs g++ on x86-64")
+@pytest.mark.usefixtures("_emulator")
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # torch's compiler looks at it
+def test_the_pieces_between_layers_are_compiled_once_for_all_steps(traced):
+    """Edges that no layer updates leave a step as they came, and are to the compiler as those that come in first."""
+    engine, plain = (make_engine(model="rt_no_edge_updates", compiled=compiled) for compiled in (True, False))
+    with kernels.use_kernels(True):
+        assert engine.hints_of_step[0] > 2
+        found, expected = loss_and_gradient(engine), loss_and_gradient(plain)
+    assert len(traced) == 5  # examples, parameters laid out, begin, between, leave
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=0.02, atol=0.02 * other.abs().max().item())

@@ -23,6 +23,9 @@ SOURCES = {
 """The file of each kernel, and what is defined for it besides what it is compiled for."""
 
 
+INCLUDE = re.compile(r'^#include "(.*\.cuh)"\n', re.MULTILINE)
+
+
 class Kernel(NamedTuple):
     """One of `SOURCES`, and what it is compiled for: graphs of so many nodes, layers with an edge update or without."""
 
@@ -76,9 +79,17 @@ def _compiled(kernel: Kernel, device: int) -> Any:
 
 
 def source_of(kernel: Kernel) -> str:
-    """The whole source of a kernel."""
-    folder, (file, defined) = Path(__file__).parent, SOURCES[kernel.name]
-    text = "\n".join((folder / name).read_text() for name in ("tile.cuh", file))
-    text = re.sub(r'^#pragma once\n|^#include "tile\.cuh"\n', "", text, flags=re.MULTILINE)
+    """The whole source of a kernel, in one piece."""
+    file, defined = SOURCES[kernel.name]
     defined = {"NODES": kernel.nodes, "UPDATE_EDGES": int(kernel.update_edges), **defined}
+    text = _with_included(Path(__file__).parent / file, set())
     return "".join(f"#define {name} {value}\n" for name, value in defined.items()) + text
+
+
+def _with_included(file: Path, seen: set[Path]) -> str:
+    """The text of a file with those of ours that it includes in their places, each once: NVRTC sees no folder."""
+    if file in seen:
+        return ""
+    seen.add(file)
+    text = file.read_text().replace("#pragma once\n", "")
+    return INCLUDE.sub(lambda found: _with_included((file.parent / found[1]).resolve(), seen), text)

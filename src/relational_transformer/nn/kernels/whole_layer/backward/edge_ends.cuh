@@ -1,10 +1,10 @@
-// Phase 2, edges: what the edge update's hidden layer read.
+// Phase 2, edges: what the hidden layer of the edge update read, the edges and the ends.
 #pragma once
 #include "fragments.cuh"
 
 namespace backward {
 
-// ---- Phase 2, edges: the weight gradients of A and B, and the gradients of send and receive (bf16, [N][40] in `small`). ----
+// The weight gradients of A and B, and the gradients of send and receive (bf16, [N][40] in `small`).
 template <int N>
 __device__ __forceinline__ void reverse_edges_backward(unsigned char* shared, bf16* send_receive_gradient, float* partial) {
     using S = Sizes<N>;

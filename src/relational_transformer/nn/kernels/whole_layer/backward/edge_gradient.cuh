@@ -4,9 +4,9 @@
 
 namespace backward {
 
-// ---- Phase 6: edges_gradient += We_qk^T dqk_ij, and + A^T dh1_ij + B^T dh1_ji of an edge update. A warp takes 24 channels of all edges, 32 edges at a time; its weights stay in registers. The rows
+// edges_gradient += We_qk^T dqk_ij, and + A^T dh1_ij + B^T dh1_ji of an edge update. A warp takes 24 channels of all edges, 32 edges at a time; its weights stay in registers. The rows
 // lie in slots of shared memory: dqk comes from global memory, dh1 of both directions from X. Packed rows of the weights are in the order that gives a lane four neighbouring
-// channels of its first two column tiles, and two of the third. ----
+// channels of its first two column tiles, and two of the third.
 template <int N>
 struct ToEdges {
     using S = Sizes<N>;

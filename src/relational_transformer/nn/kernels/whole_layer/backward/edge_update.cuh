@@ -4,8 +4,8 @@
 
 namespace backward {
 
-// ---- Phase 1: the edge update. Leaves e in shared memory (not yet waited for), dh1 in X, dx1 in edges_gradient, and the edge update's sums (but own, reverse) in partial; what is
-// left to do for those of Dm and of the first norm's bias: finish_edge_sums. ----
+// Leaves e in shared memory (not yet waited for), dh1 in X, dx1 in edges_gradient, and the edge update's sums (but own, reverse) in partial; what is
+// left to do for those of Dm and of the first norm's bias: finish_edge_sums.
 template <int N>
 __device__ __forceinline__ void edge_update_backward(unsigned char* shared, const bf16* edges_in, const bf16* edge_normals, const bf16* edge_hidden, const bf16* gradient_in,
                                                      const bf16* weights, const float* vectors, bf16* edges_gradient, float* partial, bool first) {

@@ -1,4 +1,4 @@
-// Phase 2, nodes.
+// Phase 2, nodes: their LayerNorms, feed-forward and output product.
 #pragma once
 #include "node_product.cuh"
 
@@ -68,8 +68,8 @@ __device__ __forceinline__ void node_norm_sums(const float* matrix, float* sums)
     atomicAdd(sums + column, weight), atomicAdd(sums + kChannels + column, bias), atomicAdd(sums + 2 * kChannels + column, before);
 }
 
-// ---- Phase 2, nodes: from the gradient of n2 to that of the message. `small` holds the gradients of send and receive. Without an edge update there are none, and e comes
-// into shared memory meanwhile (not yet waited for). ----
+// From the gradient of n2 to that of the message. `small` holds the gradients of send and receive. Without an edge update there are none, and e comes
+// into shared memory meanwhile (not yet waited for).
 template <int N>
 __device__ __forceinline__ void nodes_backward(unsigned char* shared, const bf16* edges_in, const bf16* node_normals, const bf16* node_hidden, const bf16* gradient_in, const bf16* weights,
                                                const float* vectors, bf16* node_out_gradient, bf16* node_in_gradient, bf16* output_gradient,

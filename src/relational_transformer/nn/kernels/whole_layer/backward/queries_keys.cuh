@@ -4,9 +4,9 @@
 
 namespace backward {
 
-// ---- Phase 5: gradients of one head's queries and keys of the edges, in the tiles first_tile, first_tile + tile_step, ...; and the sums over them of
+// Gradients of one head's queries and keys of the edges, in the tiles first_tile, first_tile + tile_step, ...; and the sums over them of
 // every node: dq, dk. Packed rows of a head's weights are in the order that gives a lane channels 4 q ... 4 q + 3: 2 q, 2 q + 1 of its first
-// column tile hold channels 4 q, 4 q + 1, those of the second 4 q + 2, 4 q + 3. ----
+// column tile hold channels 4 q, 4 q + 1, those of the second 4 q + 2, 4 q + 3.
 template <int N>
 struct NodeSums {
     float query[Sizes<N>::kNodeTiles][2][4], key[Sizes<N>::kNodeTiles][2][4];

@@ -38,8 +38,8 @@ __device__ __forceinline__ void lift_messages(unsigned char* shared, int first_n
     }
 }
 
-// ---- Phase 4, row i of the edges by one warp: g = e u + v dmessage, ds / sqrt(16) in place of a, edges_gradient = what was before (null: zeros, without an edge update) + a u. The channels of u are reordered, so that the
-// accumulators of four column tiles are eight neighbouring channels of edges_gradient, 16 bytes; e as the left operand of the first product then comes 16 bytes at a time, too. ----
+// Row i of the edges by one warp: g = e u + v dmessage, ds / sqrt(16) in place of a, edges_gradient = what was before (null: zeros, without an edge update) + a u. The channels of u are reordered, so that the
+// accumulators of four column tiles are eight neighbouring channels of edges_gradient, 16 bytes; e as the left operand of the first product then comes 16 bytes at a time, too.
 template <int N>
 __device__ __forceinline__ void row_backward(unsigned char* shared, int i, const bf16* own_lifted, const MessageGradient& message_gradient, const bf16* gradient_before, bf16* edges_gradient) {
     using S = Sizes<N>;

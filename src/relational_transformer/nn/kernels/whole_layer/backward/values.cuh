@@ -4,7 +4,7 @@
 
 namespace backward {
 
-// ---- Phase 3: a and v into shared memory; dv_j = sum_i a_ij dmessage_i into qkv_gradient. ----
+// a and v into shared memory; dv_j = sum_i a_ij dmessage_i into qkv_gradient.
 template <int N>
 __device__ __forceinline__ void values_backward(unsigned char* shared, const bf16* node_qkv, const bf16* attention,
                                                 const MessageGradient& message_gradient, bf16* qkv_gradient) {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from relational_transformer.processors.settings import ABLATIONS, TUNED, UNTUNED, find_settings
-from relational_transformer.reports.archive import Archive
+from relational_transformer.reports.archive import Archive, ours_of
 from relational_transformer.reports.measured import read_results
 from relational_transformer.reports.variants import variant_of
 from tests.reports.fakes import write_result
@@ -104,4 +104,7 @@ def test_the_same_seeds_with_and_without_kernels_are_two_results_and_other_seeds
     write("more", {2: 0.7}, False)
     assert [list(one.scores) for one in read_results(tmp_path)] == [[0, 1, 2]]
     write("without", {0: 0.4, 1: 0.6}, False)
-    assert [one.scores for one in read_results(tmp_path)] == [{0: 50.0, 1: 60.0}, {0: 40.0, 1: 60.0, 2: 70.0}]
+    fused, plain = read_results(tmp_path)
+    assert (fused.scores, plain.scores) == ({0: 50.0, 1: 60.0}, {0: 40.0, 1: 60.0, 2: 70.0})
+    assert ours_of(fused).notes == ("with fused kernels",)
+    assert ours_of(plain).notes == ("the same seeds without fused kernels",)

@@ -55,8 +55,15 @@ class Archive:
 def ours_of(result: Measured) -> Ours:
     """A result as a cell shows it, with what sets it apart from the paper's."""
     different = departures_of(result)
-    notes = ((", ".join(different),) if different else ()) + other_precision(result) + _of_failures(result)
+    notes = (", ".join(different),) if different else ()
+    notes += other_precision(result) + _of_kernels(result) + _of_failures(result)
     return Ours(result.estimate, len(result.failed), notes, comparable=not different)
+
+
+def _of_kernels(result: Measured) -> tuple[str, ...]:
+    if result.fused is None:
+        return ()
+    return ("with fused kernels",) if result.fused else ("the same seeds without fused kernels",)
 
 
 def _of_failures(result: Measured) -> tuple[str, ...]:

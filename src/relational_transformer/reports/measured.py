@@ -52,6 +52,8 @@ class Measured:
     """Of Sokoban: what the run recorded of its levels, which a folder's name does not tell."""
     rows: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     """All that the results say of every seed, in their own units."""
+    fused: bool | None = None
+    """Where the same seeds were trained with fused kernels and without: which of the two this is."""
 
     @property
     def estimate(self) -> Estimate | None:
@@ -81,21 +83,27 @@ def read_results(folder: Path) -> list[Measured]:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{path} is no result ({type(error).__name__}: {error})") from None
         together[json.dumps([config, result.get("levels")], sort_keys=True)].append((path.parent, result))
-    return [_put_together(json.loads(what)[0], runs) for what, results in together.items() for runs in _apart(results)]
+    return [
+        _put_together(json.loads(what)[0], runs, fused)
+        for what, results in together.items()
+        for fused, runs in _apart(results).items()
+    ]
 
 
-def _apart(results: list[tuple[Path, dict[str, Any]]]) -> list[list[tuple[Path, dict[str, Any]]]]:
+def _apart(results: list[tuple[Path, dict[str, Any]]]) -> dict[bool | None, list[tuple[Path, dict[str, Any]]]]:
     """The same seeds with fused kernels and without are two measurements; other seeds of either are of one."""
-    modes: dict[bool, list[tuple[Path, dict[str, Any]]]] = {True: [], False: []}
+    modes: dict[bool | None, list[tuple[Path, dict[str, Any]]]] = {True: [], False: []}
     for path, result in results:
         modes[result.get("kernels") is True or bool(result.get("layers_are_kernels"))].append((path, result))
     with_kernels, without = (
         {row["seed"] for _, result in runs for row in result["seeds"]} for runs in (modes[True], modes[False])
     )
-    return [modes[True], modes[False]] if with_kernels & without else [results]
+    return modes if with_kernels & without else {None: results}
 
 
-def _put_together(config: dict[str, Any], results: list[tuple[Path, dict[str, Any]]]) -> Measured:
+def _put_together(
+    config: dict[str, Any], results: list[tuple[Path, dict[str, Any]]], fused: bool | None = None
+) -> Measured:
     rows = {row["seed"]: row for _, result in results for row in result["seeds"]}
     unit = unit_of(config["task"])
     good = {seed: unit(row["test"]) for seed, row in sorted(rows.items()) if _has_score(row)}
@@ -108,6 +116,7 @@ def _put_together(config: dict[str, Any], results: list[tuple[Path, dict[str, An
         runs=tuple(_run(folder, result) for folder, result in results),
         levels=results[0][1].get("levels"),
         rows=dict(sorted(rows.items())),
+        fused=fused,
     )
 
 

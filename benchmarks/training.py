@@ -114,7 +114,7 @@ def measure(task: str, model: str, num_seeds: int, precision: Precision, argumen
         validating = time.perf_counter() - validating
         if arguments.profile:
             load(part)
-            profile(engine)
+            profile(each)
     memory = f"{torch.cuda.max_memory_allocated() / 2**30:7.1f} GiB" if on_cuda else "        "
     return (
         f"{made / seconds:12,.1f}{1e6 * seconds / hint_steps:14,.0f}{ready:9.1f} s{validating:11.3f} s   {memory}"
@@ -134,15 +134,21 @@ def recorded(evaluator: Evaluator, fleet: Fleet) -> Callable[[], object]:
     return graph.replay
 
 
-def profile(engine: Engine) -> None:
+def profile(each: Callable[[], Iterator[tuple[int, Engine]]]) -> None:
+    """Print what four steps of every fleet launch; kernels that run side by side each count with their own time."""
+    hint_steps = 0
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
+        started = time.perf_counter()
         for number in range(4):
-            engine.step(number)
+            for _, engine in each():
+                engine.step(number)
+                hint_steps += max(1, engine.hints_of_step[number] - 1)
         torch.cuda.synchronize()
-    launches = sum(row.count for row in profiler.key_averages())
-    hint_steps = sum(max(1, hints - 1) for hints in engine.hints_of_step[:4])
-    print(f"{launches / hint_steps:.0f} launches a hint step")
-    print(profiler.key_averages().table(sort_by="cuda_time_total", row_limit=45, max_name_column_width=90))
+        seconds = time.perf_counter() - started
+    rows = profiler.key_averages()
+    busy = sum(row.device_time_total for row in rows) / 1e6 / seconds
+    print(f"{sum(row.count for row in rows) / hint_steps:.0f} launches a hint step, {busy:.1f} kernels at a time")
+    print(rows.table(sort_by="cuda_time_total", row_limit=45, max_name_column_width=90))
 
 
 def main() -> None:

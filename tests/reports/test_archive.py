@@ -107,4 +107,4 @@ def test_the_same_seeds_with_and_without_kernels_are_two_results_and_other_seeds
     fused, plain = read_results(tmp_path)
     assert (fused.scores, plain.scores) == ({0: 50.0, 1: 60.0}, {0: 40.0, 1: 60.0, 2: 70.0})
     assert ours_of(fused).notes == ("with fused kernels",)
-    assert ours_of(plain).notes == ("the same seeds without fused kernels",)
+    assert ours_of(plain).notes == ("without fused kernels",)

@@ -16,7 +16,7 @@ import torch
 
 from relational_transformer.training import RunFolder, Trainer
 from relational_transformer.training import checkpoint as checkpoints
-from relational_transformer.training.devices import find_device
+from relational_transformer.training.devices import PART_OF_A_DEVICE, check_whole_device, find_device
 from tests.training.small import SETTINGS, run_to_the_end, small_config
 
 ARGUMENTS = [
@@ -237,6 +237,13 @@ def test_a_device_that_is_not_there_is_named():
         find_device("cuda:77")
     with pytest.raises(ValueError, match="device 'abacus' cannot be used here"):
         find_device("abacus")
+
+
+def test_a_part_of_a_device_is_refused(monkeypatch):
+    check_whole_device()
+    monkeypatch.setenv(PART_OF_A_DEVICE, "60")
+    with pytest.raises(ValueError, match="unset it"):
+        check_whole_device()
 
 
 def test_nothing_is_unpickled():

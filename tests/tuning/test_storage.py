@@ -66,7 +66,7 @@ def test_who_is_killed_while_writing_holds_up_nobody(tmp_path):
     path, holding = tmp_path / "study.journal", context.Event()
     victim = context.Process(target=workers.hold_the_journal, args=(str(path), holding))
     victim.start()
-    holding.wait()
+    assert holding.wait(120)
     victim.kill()
     victim.join()
     assert open_study(open_storage(str(path)), "rt").trials == []

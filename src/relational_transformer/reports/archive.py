@@ -63,7 +63,7 @@ def ours_of(result: Measured) -> Ours:
 def _of_kernels(result: Measured) -> tuple[str, ...]:
     if result.fused is None:
         return ()
-    return ("with fused kernels",) if result.fused else ("the same seeds without fused kernels",)
+    return ("with fused kernels",) if result.fused else ("without fused kernels",)
 
 
 def _of_failures(result: Measured) -> tuple[str, ...]:

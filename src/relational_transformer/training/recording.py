@@ -15,7 +15,7 @@ def record(
     rehearsal: Callable[[], None] | None = None,
     pool: Any = None,
 ) -> Callable[[], None]:
-    """Record `step` as a CUDA graph on the current stream, and return what replays it.
+    """Record `step` as a CUDA graph for the current stream, and return what replays it there.
 
     The step is rehearsed first, to compile, choose algorithms and load kernels. Recording leaves everything as it was.
 
@@ -32,15 +32,18 @@ def record(
         for name, tensor in changed.items():
             tensor.copy_(kept[name])
 
-    current, aside = torch.cuda.current_stream(device), torch.cuda.Stream(device)
-    aside.wait_stream(current)
-    with torch.cuda.stream(aside):
+    current = torch.cuda.current_stream(device)
+    # The default stream records nothing. Any other is taken itself: cuBLAS has memory of its own for every stream, and
+    # graphs that were recorded on one stream and run on several at once would share it.
+    own = current if current != torch.cuda.default_stream(device) else torch.cuda.Stream(device)
+    own.wait_stream(current)
+    with torch.cuda.stream(own):
         for _ in range(2):
             (rehearsal or step)()
             restore()
-    current.wait_stream(aside)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+    with torch.cuda.graph(graph, pool=pool, stream=own, capture_error_mode="thread_local"):
         step()
+    current.wait_stream(own)
     restore()
     return graph.replay

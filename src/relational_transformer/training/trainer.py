@@ -22,6 +22,7 @@ from .evaluation import EDGES_WORTH_COMPILING, Evaluator, edges_of_steps
 from .fleet import Fleet, initialise, keep_best
 from .precision import set_precision
 from .provenance import provenance
+from .recording import record
 from .run_folder import RunFolder
 from .splits import make_split
 
@@ -252,7 +253,8 @@ class Trainer:
             self._validate_now()
             return
         if self._validate_graph is None:
-            self._validate_graph = self._capture_validation()
+            changed = {"best": self.best, "best_scores": self.best_scores}
+            self._validate_graph = record(self._validate_now, changed, self.device)
         self._validate_graph()
 
     @torch.no_grad()
@@ -261,17 +263,6 @@ class Trainer:
         better = (self._scores > self.best_scores) & self.engine.finite
         self.best_scores.copy_(torch.where(better, self._scores, self.best_scores))
         keep_best(self.fleet, self.best, better)
-
-    def _capture_validation(self) -> Callable[[], None]:
-        kept = self.best.clone(), self.best_scores.clone()
-        self._validate_now()  # loads kernels
-        graph = torch.cuda.CUDAGraph()
-        torch.cuda.synchronize(self.device)
-        self.best.copy_(kept[0])
-        self.best_scores.copy_(kept[1])
-        with torch.cuda.graph(graph, stream=self.stream, capture_error_mode="thread_local"):
-            self._validate_now()
-        return graph.replay
 
     def _state(self) -> dict[str, Tensor]:
         return {

@@ -34,4 +34,5 @@ class JournalLock:
 
     def release(self) -> None:
         file: BufferedWriter = self._held.file
-        file.close()  # and with it the lock
+        fcntl.flock(file, fcntl.LOCK_UN)  # closing alone would leave it to a process that was forked meanwhile
+        file.close()

@@ -27,6 +27,7 @@ class Compiler:
         from torch._inductor.exc import InductorError
 
         self.options.append({name: getattr(config, name) for name in ("combo_kernels", "deterministic")})
+        self.options[-1]["merged"] = config.triton.mix_order_reduction
         self.tried["backward" if arguments.get("is_backward") else "forward"].append(config.max_fusion_size)
         if config.max_fusion_size <= self.largest:
             return make_boxed_func(graph.forward)
@@ -61,7 +62,9 @@ def test_both_passes_get_the_largest_kernels_that_compile(compiler: Compiler, si
     torch.testing.assert_close(result, (values.sin() * values).sum())
     torch.testing.assert_close(gradient, values.cos() * values + values.sin())
     assert compiler.tried == {"forward": sizes, "backward": sizes}
-    assert all(options == {"combo_kernels": True, "deterministic": True} for options in compiler.options)
+    assert all(
+        options == {"combo_kernels": True, "deterministic": True, "merged": False} for options in compiler.options
+    )
 
 
 @pytest.mark.parametrize("compiler", [0], indirect=True)

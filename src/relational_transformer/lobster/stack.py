@@ -1,26 +1,13 @@
 """A fleet of models run layer by layer, with one compiled layer for all of them."""
 
-from typing import Any
-
-import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from relational_transformer.training.compiling import compiled_for
 from relational_transformer.training.over_seeds import Parameters, over_seeds
 
 from .data import GraphBatch
 from .model import LobsterModel
-
-CUDA_OPTIONS: dict[str, Any] = {
-    "combo_kernels": True,
-    "shape_padding": False,
-    "comprehensive_padding": False,
-    "triton.mix_order_reduction": False,
-}
-"""Of the compiler. Small kernels are launched together. No time goes into trying whether odd matrix products would be
-faster padded, and nothing is padded inside: sizes are multiples of eight anyway. Reductions along different axes are
-not merged, which leaves some gradients unwritten (https://github.com/pytorch/pytorch/issues/193061, from torch 2.10
-on). By default, bfloat16 losses became NaN on an H200 at about the first group padded to 51 nodes; why is not known."""
 
 
 class FleetStack:
@@ -37,8 +24,8 @@ class FleetStack:
         self.recompute = False
         self._first = over_seeds(model.first, "forward")
         layer = over_seeds(model.layers[0], "forward")
-        options = CUDA_OPTIONS if next(model.parameters()).is_cuda else None
-        self._layer = torch.compile(layer, fullgraph=True, dynamic=False, options=options) if compiled else layer
+        device = next(model.parameters()).device
+        self._layer = compiled_for(layer, device, even_sizes=True) if compiled else layer
         self._last = over_seeds(model.last, "forward")
 
     def __call__(self, parameters: Parameters, graphs: GraphBatch) -> Tensor:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from relational_transformer.training.compiling import compiled_for
 from relational_transformer.training.over_seeds import Parameters, over_seeds
 
 from .agent import Agent, Decision, Graph, Memo
@@ -14,18 +15,6 @@ from .observation import Observation
 from .size_classes import SizeClass
 
 Function = Callable[..., Any]
-
-CUDA_OPTIONS: dict[str, Any] = {
-    "combo_kernels": True,
-    "deterministic": True,
-    "shape_padding": False,
-    "comprehensive_padding": False,
-    "triton.mix_order_reduction": False,
-}
-"""Of the compiler. Small kernels are launched together, and the order of additions is not left to a measurement, so
-that a run that is resumed adds as before. Nothing is padded inside, nor is it tried: sizes are multiples of eight.
-Reductions along different axes are not merged, which leaves some gradients unwritten
-(https://github.com/pytorch/pytorch/issues/193061)."""
 
 
 class FleetAgent:
@@ -45,7 +34,7 @@ class FleetAgent:
     ) -> None:
         self.num_seeds, self.recompute = num_seeds, False
         device = next(agent.parameters()).device
-        self._compiled, self._options = compiled, CUDA_OPTIONS if device.type == "cuda" else None
+        self._compiled, self._device = compiled, device
         shapes = {name: parameter.shape for name, parameter in agent.named_parameters()}
         embedding = {name: shape for name, shape in shapes.items() if "_embedding." in name}
         others = {name: shape for name, shape in shapes.items() if not name.startswith("layers.")}
@@ -69,9 +58,7 @@ class FleetAgent:
 
     def compile(self, function: Function) -> Function:
         """A function on tensors of fixed shapes, compiled where the agent is."""
-        if not self._compiled:
-            return function
-        return torch.compile(function, fullgraph=True, dynamic=False, options=self._options)
+        return compiled_for(function, self._device, even_sizes=True) if self._compiled else function
 
     def lay_out(self, named: Parameters) -> list[Tensor]:
         """From parameters [S, *shape] by name one vector for the embeddings, one for every layer, and one for the

@@ -26,10 +26,11 @@ def should_compile(mode: CompileMode, device: torch.device, num_steps: int) -> b
     return num_steps >= STEPS_THAT_PAY and any(shutil.which(name) for name in ("g++", "clang++", "c++"))
 
 
-def compiled_for(function: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
-    """A function on tensors of fixed shapes, compiled."""
+def compiled_for(function: Callable[..., Any], device: torch.device, *, even_sizes: bool = False) -> Callable[..., Any]:
+    """A function on tensors of fixed shapes, compiled; `even_sizes` are multiples of eight, which nothing need pad."""
     if device.type != "cuda":
         return torch.compile(function, fullgraph=True, dynamic=False)
-    from .cuda_compiler import cuda_compiler  # here, because it takes seconds to import
+    from .cuda_compiler import cuda_compiler, cuda_compiler_of_even_sizes  # here: it takes seconds to import
 
-    return torch.compile(function, fullgraph=True, dynamic=False, backend=cuda_compiler)
+    backend = cuda_compiler_of_even_sizes if even_sizes else cuda_compiler
+    return torch.compile(function, fullgraph=True, dynamic=False, backend=backend)

@@ -66,6 +66,15 @@ def test_kernels_train_like_the_plain_path(tmp_path, precision, compile, changes
     torch.testing.assert_close(fused.losses[0], plain.losses[0], rtol=0.02, atol=0.02)
 
 
+def test_every_seed_of_a_compiled_fleet_trains_as_it_does_alone(tmp_path):
+    few = replace(PROTOCOL, examples=16, validation_interval=16)
+    fleet = run(config(compile="on", protocol=few), tmp_path / "fleet")
+    for seed in (0, 1, 2):
+        alone = run(config(compile="on", protocol=few, seeds=(seed,)), tmp_path / str(seed))
+        torch.testing.assert_close(fleet.losses[:, seed], alone.losses[:, 0], rtol=0.02, atol=0.02)
+        torch.testing.assert_close(fleet.validation_scores[:, seed], alone.validation_scores[:, 0], rtol=0.0, atol=0.05)
+
+
 def test_fleets_side_by_side_equal_fleets_alone(tmp_path):
     runs = [(config(task), str(tmp_path / task)) for task in ("bfs", "binary_search")]
     together = train_together(runs, torch.device("cuda"))

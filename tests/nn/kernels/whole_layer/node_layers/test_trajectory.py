@@ -58,7 +58,8 @@ def make_nodes(*batch: int, nodes: int) -> Tensor:
 
 def make_trajectory(parameters: list[Parameters], steps: int, graphs: int, nodes: int) -> NodeTrajectory:
     detached = [{name: value.detach() for name, value in layer.items()} for layer in parameters]
-    return NodeTrajectory(as_learnt(parameters), pack(detached, orders_on(CPU)), steps, graphs, nodes)
+    packed = pack(detached, orders_on(parameters[0]["qkv.bias"].device))
+    return NodeTrajectory(as_learnt(parameters), packed, steps, graphs, nodes)
 
 
 def fused(parameters: list[Parameters], nodes: Tensor, steps: int) -> Tensor:

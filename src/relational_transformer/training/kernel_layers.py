@@ -138,7 +138,6 @@ class NodeLayers(KernelLayers):
     """Layers of a transformer without edges: all of them together are a kernel."""
 
     prefix = "processor.layers."
-    _names = node_parameters.NAMES
 
     @property
     def orders(self) -> Orders:
@@ -161,6 +160,10 @@ class NodeLayers(KernelLayers):
 
     def kept_bytes(self, num_steps: int, seeds: int, graphs: int) -> int:
         return node_kept.kept_bytes(len(self.layers), num_steps, seeds, graphs, self.num_nodes)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return node_parameters.NAMES
 
     def _fit(self, nodes: Tensor, edges: Tensor) -> bool:
         return are_one_kernel(self.layers, nodes)

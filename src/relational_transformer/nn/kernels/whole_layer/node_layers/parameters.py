@@ -68,8 +68,8 @@ class NodePacked(NamedTuple):
 
 def as_learnt(layers: Sequence[Parameters]) -> NodeLearnt:
     """Bring the parameters of all layers into that form."""
-    matrices = (torch.stack([layer[name] for layer in layers]) for name in MATRICES)
-    return NodeLearnt(*matrices, _vectors(layers, tuple(SUMS)))
+    matrices = [torch.stack([layer[name] for layer in layers]) for name in MATRICES]
+    return NodeLearnt._make([*matrices, _vectors(layers, tuple(SUMS))])
 
 
 def pack(layers: Sequence[Parameters], orders: Orders) -> NodePacked:

@@ -96,8 +96,8 @@ class _Layers:
             product(rows["node_in_gradient"], rows["middle_nodes"]),
             product(rows["node_out_gradient"], rows["node_hidden"]),
         )
-        of_layers = (matrix.unflatten(0, self.sums.shape[:2]) for matrix in matrices)
-        return NodeLearnt(*of_layers, self.sums.sum(2).to(self.packed.backward_matrices.dtype))
+        by_layer = [matrix.unflatten(0, self.sums.shape[:2]) for matrix in matrices]
+        return NodeLearnt._make([*by_layer, self.sums.sum(2).to(self.packed.backward_matrices.dtype)])
 
     def _of_step(self, step: int, names: tuple[str, ...]) -> dict[str, int]:
         return {name: self.rows[name][:, :, step].data_ptr() for name in names}

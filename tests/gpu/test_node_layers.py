@@ -19,13 +19,11 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 
 
 def on_device(parameters: list[dict[str, torch.Tensor]], dtype: torch.dtype) -> list[dict[str, torch.Tensor]]:
-    """With hidden units that are always on or always off, in turns: where one may be either, its rounding decides
-    whole gradients."""
     device = torch.device("cuda", torch.cuda.current_device())
-    moved = [{name: value.detach().to(device, dtype) for name, value in layer.items()} for layer in parameters]
-    for layer in moved:
-        layer["feed_forward_in.bias"].fill_(4.0)[:, 1::2] = -4.0
-    return [{name: value.requires_grad_() for name, value in layer.items()} for layer in moved]
+    return [
+        {name: value.detach().to(device, dtype).requires_grad_() for name, value in layer.items()}
+        for layer in parameters
+    ]
 
 
 @pytest.fixture(autouse=True)

@@ -30,7 +30,8 @@ Parameters = dict[str, Tensor]
 
 
 def make_layer(seed: int) -> TransformerLayer:
-    """A layer whose parameters are bfloat16 numbers, norms and biases away from where they start."""
+    """A layer whose parameters are bfloat16 numbers, norms and biases away from where they start. Its hidden units are
+    always on or always off, in turns: where one may be either, its rounding decides whole gradients."""
     torch.manual_seed(seed)
     layer = TransformerLayer(192, 12, 32)
     with torch.no_grad():
@@ -40,6 +41,8 @@ def make_layer(seed: int) -> TransformerLayer:
             elif name.endswith("bias"):
                 parameter.copy_(0.2 * torch.randn_like(parameter))
             parameter.copy_(parameter.bfloat16())
+        layer.feed_forward_in.bias.fill_(4.0)  # what is added to it is about 0.6 large
+        layer.feed_forward_in.bias[1::2] = -4.0
     return layer
 
 

@@ -51,11 +51,11 @@ class KernelLayers:
     @property
     def fit(self) -> bool:
         """Whether all of them are kernels as things are now; kernels can be turned on and off."""
-        return bool(self.layers) and self._fit(self._like_edges[:, 0], self._like_edges)
+        return len(self.layers) > 0 and self._fit(self._like_edges[:, 0], self._like_edges)
 
     def has(self, name: str) -> bool:
-        """Whether a parameter of the network is one of a layer."""
-        return bool(self.layers) and name.startswith(self.prefix)
+        """Whether a parameter of the network is one of a layer. (Not `bool` of a list: torch 2.11 cannot compile it.)"""
+        return len(self.layers) > 0 and name.startswith(self.prefix)
 
     def parameters(self, by_name: Parameters) -> list[dict[str, Tensor]]:
         """Those of each layer, by their names in it."""

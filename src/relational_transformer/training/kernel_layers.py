@@ -54,7 +54,8 @@ class KernelLayers:
         return len(self.layers) > 0 and self._fit(self._like_edges[:, 0], self._like_edges)
 
     def has(self, name: str) -> bool:
-        """Whether a parameter of the network is one of a layer. (Not `bool` of a list: torch 2.11 cannot compile it.)"""
+        """Whether a parameter of the network is one of a layer."""
+        # `bool` of a list is something that torch 2.11 does not compile.
         return len(self.layers) > 0 and name.startswith(self.prefix)
 
     def parameters(self, by_name: Parameters) -> list[dict[str, Tensor]]:

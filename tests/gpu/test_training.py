@@ -14,6 +14,7 @@ from relational_transformer.training.session import train_together
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
 NO_EDGE_UPDATES = {"model": "rt_no_edge_updates", "settings": ABLATIONS["rt_no_edge_updates"]}
+TRANSFORMER = {"model": "transformer", "settings": ABLATIONS["transformer"]}
 PROTOCOL = Protocol(train_examples=200, examples=480, validation_interval=160, test_nodes=20)
 
 
@@ -33,11 +34,12 @@ def run(config: TrainConfig, path: Path, stop_after: int | None = None) -> Train
     return trainer
 
 
-@pytest.mark.parametrize("compile", ["off", "on"])
-def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path, compile: str):
-    whole = run(config(compile=compile), tmp_path / "whole")
-    run(config(compile=compile), tmp_path / "stopped", stop_after=1)
-    resumed = run(config(compile=compile), tmp_path / "stopped")
+@pytest.mark.parametrize(("compile", "changes"), [("off", {}), ("on", {}), ("on", TRANSFORMER)])
+def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path, compile: str, changes):
+    setting = config(compile=compile, **changes)
+    whole = run(setting, tmp_path / "whole")
+    run(setting, tmp_path / "stopped", stop_after=1)
+    resumed = run(setting, tmp_path / "stopped")
     assert torch.equal(resumed.fleet.values, whole.fleet.values)
     assert torch.equal(resumed.validation_scores, whole.validation_scores)
 
@@ -55,7 +57,10 @@ def test_graphs_and_streams_compute_what_the_cpu_does(tmp_path):
 
 @pytest.mark.parametrize(
     ("precision", "compile", "changes"),
-    [("tf32", "off", {}), ("bf16", "off", {}), ("bf16", "on", {}), ("bf16", "on", NO_EDGE_UPDATES)],
+    [
+        *(("tf32", "off", {}), ("bf16", "off", {}), ("bf16", "on", {}), ("bf16", "on", NO_EDGE_UPDATES)),
+        *(("bf16", "off", TRANSFORMER), ("bf16", "on", TRANSFORMER)),
+    ],
 )
 def test_kernels_train_like_the_plain_path(tmp_path, precision, compile, changes):
     setting = config(precision=precision, compile=compile, **changes)

@@ -17,6 +17,9 @@ SMALL = Settings(
 )
 
 
+TRANSFORMER = {"processor": "transformer", "pointers_from_edges": False}
+
+
 def make(algorithm: str, **changes: object) -> Network:
     torch.manual_seed(0)
     network = build_network(algorithm, replace(SMALL, **changes)).double()
@@ -25,12 +28,22 @@ def make(algorithm: str, **changes: object) -> Network:
     return network
 
 
+def run_layers(network: Network, nodes: torch.Tensor, edges: torch.Tensor | None):
+    """What the layers of a step make of nodes and, where there are any, edges."""
+    if edges is None:
+        for layer in network.processor.layers:
+            nodes = layer(nodes, None)
+        return nodes, None
+    for layer in network.processor.transformer.layers:
+        nodes, edges = layer(nodes, edges)
+    return nodes, edges
+
+
 def folded_loss(network: Network, batch: Batch, teacher_forced: torch.Tensor) -> torch.Tensor:
     steps = network.steps(batch, teacher_forced)
     folded, (carry, nodes, edges) = begin(network, batch.inputs, steps[0].hints)
     for step, following in zip(steps, [*steps[1:], None], strict=True):
-        for layer in network.processor.transformer.layers:
-            nodes, edges = layer(nodes, edges)
+        nodes, edges = run_layers(network, nodes, edges)
         if following is None:
             return leave(network, folded, carry, step, batch, nodes, edges)
         carry, nodes, edges = between(network, folded, carry, step, following, nodes, edges)
@@ -61,8 +74,7 @@ def folded_outputs(network: Network, batch: Batch) -> dict[str, torch.Tensor]:
     for step in range(len(keeps_output)):
         if step > 0:
             carry, nodes, edges = go_on(network, folded, carry, keeps_output[step - 1], nodes, edges)
-        for layer in network.processor.transformer.layers:
-            nodes, edges = layer(nodes, edges)
+        nodes, edges = run_layers(network, nodes, edges)
     return unpack(network.outputs, answer(network, folded, carry, keeps_output[-1], nodes, edges))
 
 
@@ -70,10 +82,14 @@ def first_hints(batch: Batch) -> dict[str, torch.Tensor]:
     return {key: hint[0] for key, hint in batch.hints.items()}
 
 
+with_and_without_edges = pytest.mark.parametrize("model", [{}, TRANSFORMER], ids=["rt", "transformer"])
+
+
+@with_and_without_edges
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @torch.no_grad()
-def test_on_its_own_hints_every_algorithm_gives_the_outputs_of_its_definition(algorithm, examples):
-    network = make(algorithm)
+def test_on_its_own_hints_every_algorithm_gives_the_outputs_of_its_definition(algorithm, model, examples):
+    network = make(algorithm, **model)
     batch = network.pack(*examples(algorithm, batch=3, num_nodes=4, num_steps=4))
     batch = batch._replace(lengths=torch.tensor([4, 2, 3]))
     predicted = network.predict(batch.inputs, first_hints(batch), batch.lengths).outputs
@@ -81,21 +97,29 @@ def test_on_its_own_hints_every_algorithm_gives_the_outputs_of_its_definition(al
         torch.testing.assert_close(logits, predicted[name], rtol=1e-9, atol=1e-10)
 
 
+@with_and_without_edges
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_every_algorithm_has_the_losses_and_gradients_of_its_definition(algorithm, examples):
-    network = make(algorithm)
+def test_every_algorithm_has_the_losses_and_gradients_of_its_definition(algorithm, model, examples):
+    network = make(algorithm, **model)
     check(network, network.pack(*examples(algorithm, batch=2, num_nodes=4, num_steps=4)))
 
 
 @pytest.mark.parametrize("algorithm", ["bfs", "dfs", "floyd_warshall"])
-@pytest.mark.parametrize("changes", [{"global_mode": "core"}, {"hint_mode": "decoded_only"}, {"hint_mode": "none"}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"global_mode": "core"}, {"hint_mode": "decoded_only"}, {"hint_mode": "none"}),
+        *({**TRANSFORMER, "hint_mode": "decoded_only"}, {**TRANSFORMER, "hint_mode": "none"}),
+    ],
+)
 def test_so_it_is_with_a_core_node_and_without_encoded_hints(algorithm, changes, examples):
     network = make(algorithm, **changes)
     check(network, network.pack(*examples(algorithm, batch=2, num_nodes=4, num_steps=3)))
 
 
-def test_a_trajectory_of_one_step_begins_and_leaves(examples):
-    network = make("bfs")
+@with_and_without_edges
+def test_a_trajectory_of_one_step_begins_and_leaves(model, examples):
+    network = make("bfs", **model)
     check(network, network.pack(*examples("bfs", batch=2, num_nodes=4, num_steps=2)))
 
 

@@ -49,7 +49,7 @@ class TransformerLayer(nn.Module):
 
     def __init__(self, size: int, num_heads: int, hidden_size: int) -> None:
         super().__init__()
-        self.num_heads = num_heads
+        self.size, self.num_heads, self.hidden_size = size, num_heads, hidden_size
         self.qkv = nn.Linear(size, 3 * size)
         self.output = nn.Linear(size, size)
         self.norm = nn.LayerNorm(size)

@@ -1,4 +1,4 @@
-"""Steps of a relational processor, cut at its layers, with folded encoders (`folding.py`).
+"""Steps of a relational processor or a transformer, cut at its layers, with folded encoders (`folding.py`).
 
 A trajectory is `begin`, then the layers of each step with `between` from one step to the next, and `leave` after the
 last: functions of tensors with the losses and gradients of `Network.training_step`, rounding apart, that build no
@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from relational_transformer.processors import GraphState
 from relational_transformer.processors.relational import RelationalProcessor
+from relational_transformer.processors.transformer import Transformer
 
 from .decoders import FEW, pool, precise, read_out
 from .encoders import Columns, mix
@@ -37,11 +38,11 @@ class FoldedCarry(NamedTuple):
 
 
 class Entered(NamedTuple):
-    """The carry, and the nodes and edges that the first layer of a step is given."""
+    """The carry, and the nodes and edges that the first layer of a step is given; None where layers read no edges."""
 
     carry: FoldedCarry
     nodes: Tensor
-    edges: Tensor
+    edges: Tensor | None
 
 
 def begin(network: Network, inputs: Packed, hints: Packed) -> tuple[Folded, Entered]:
@@ -49,16 +50,23 @@ def begin(network: Network, inputs: Packed, hints: Packed) -> tuple[Folded, Ente
     encoded = network.encode_inputs(inputs)
     folded = fold(network, encoded.features)
     empty = network.initial_carry(encoded)
-    nodes, edges, readings = _enter(network, unfold(network, folded), hints, None, {})
+    parts = unfold(network, folded, *encoded.features.nodes.shape[:2])
+    nodes, edges, readings = _enter(network, parts, hints, None, {})
     return folded, Entered(FoldedCarry(readings, empty.outputs, empty.hint_losses), nodes, edges)
 
 
 def between(
-    network: Network, folded: Folded, carry: FoldedCarry, step: Step, following: Step, nodes: Tensor, edges: Tensor
+    network: Network,
+    folded: Folded,
+    carry: FoldedCarry,
+    step: Step,
+    following: Step,
+    nodes: Tensor,
+    edges: Tensor | None,
 ) -> Entered:
     """From what the layers of a step have made to what those of the following one are given."""
-    parts = unfold(network, folded)
     new = _leave_processor(network, nodes, edges)
+    parts = unfold(network, folded, *new.nodes.shape[:2])
     read, read_ahead = _read(parts, new)
     hints, carry = _decode(network, parts, carry, step.keeps_output, read)
     carry = carry._replace(hint_losses=network.add_hint_losses(carry.hint_losses, hints, step))
@@ -68,11 +76,11 @@ def between(
 
 
 def go_on(
-    network: Network, folded: Folded, carry: FoldedCarry, keeps_output: Tensor, nodes: Tensor, edges: Tensor
+    network: Network, folded: Folded, carry: FoldedCarry, keeps_output: Tensor, nodes: Tensor, edges: Tensor | None
 ) -> Entered:
     """`between` for a network that sees its own hints alone; `keeps_output` [B] as in `Step`."""
-    parts = unfold(network, folded)
     new = _leave_processor(network, nodes, edges)
+    parts = unfold(network, folded, *new.nodes.shape[:2])
     read, read_ahead = _read(parts, new)
     hints, carry = _decode(network, parts, carry, keeps_output, read)
     seen = {group.key: decide(group, hints[group.key]) for group in network.hints}
@@ -81,22 +89,23 @@ def go_on(
 
 
 def leave(
-    network: Network, folded: Folded, carry: FoldedCarry, step: Step, batch: Batch, nodes: Tensor, edges: Tensor
+    network: Network, folded: Folded, carry: FoldedCarry, step: Step, batch: Batch, nodes: Tensor, edges: Tensor | None
 ) -> Tensor:
     """The loss of a batch, of which nothing but the outputs is read, after its last step."""
-    parts = unfold(network, folded)
     new = _leave_processor(network, nodes, edges)
+    parts = unfold(network, folded, *new.nodes.shape[:2])
     hints, last = _decode(network, parts, carry, step.keeps_output, _read(parts, new)[0])
     losses = network.add_hint_losses(carry.hint_losses, hints, step)
     return network.loss(batch, Carry(new, hints, last.outputs, losses))
 
 
 def answer(
-    network: Network, folded: Folded, carry: FoldedCarry, keeps_output: Tensor, nodes: Tensor, edges: Tensor
+    network: Network, folded: Folded, carry: FoldedCarry, keeps_output: Tensor, nodes: Tensor, edges: Tensor | None
 ) -> Packed:
     """Logits of the outputs, as of each example's last step, after the last step of all."""
-    parts = unfold(network, folded)
-    read, _ = _read(parts, _leave_processor(network, nodes, edges))
+    new = _leave_processor(network, nodes, edges)
+    parts = unfold(network, folded, *new.nodes.shape[:2])
+    read, _ = _read(parts, new)
     return _decode(network, parts, carry, keeps_output, read)[1].outputs
 
 
@@ -120,10 +129,9 @@ def _read(parts: Parts, state: GraphState) -> tuple[Packed, Packed]:
 
 def _enter(
     network: Network, parts: Parts, hints: Packed, hidden: GraphState | None, read: Packed
-) -> tuple[Tensor, Tensor, Packed]:
+) -> tuple[Tensor, Tensor | None, Packed]:
     """Nodes and edges for the first layer, and readings, of what a step sees and of the hidden state, of which the
     readouts have made `read` (None and empty: the state is zero)."""
-    assert isinstance(network.processor, RelationalProcessor)
     num_nodes = parts["made.node_input"].shape[-2]
     columns = Columns(None, None, None)
     if network.hint_encoder is not None:
@@ -143,6 +151,9 @@ def _enter(
     if "pooled.weight" in parts:
         readings["pooled"] = _read_pooled(parts, columns.nodes)
     readings = _plus(readings, read)
+    if isinstance(network.processor, Transformer):
+        return made["node_input"], None, readings
+    assert isinstance(network.processor, RelationalProcessor)
     vectors = (total for name, total in made.items() if name.endswith("_input"))
     return *network.processor.transformer.with_core(*vectors), readings
 
@@ -173,6 +184,8 @@ def _decode(
     return hints, FoldedCarry({}, keep(keeps_output, outputs, carry.outputs), carry.hint_losses)
 
 
-def _leave_processor(network: Network, nodes: Tensor, edges: Tensor) -> GraphState:
+def _leave_processor(network: Network, nodes: Tensor, edges: Tensor | None) -> GraphState:
+    if edges is None:
+        return GraphState(nodes)
     assert isinstance(network.processor, RelationalProcessor)
     return network.processor.leave(nodes, edges)

@@ -1,4 +1,4 @@
-r"""Encoders folded into what reads them, for a relational processor.
+r"""Encoders folded into what reads them, for a relational processor or a transformer without edges.
 
 What a step sees is encoded, $x = x_\text{inputs} + \sum_k c_k E_k$ with few columns $c_k$ of hints, and then read by
 linear maps alone: the processor's input projections and the decoders' readouts. So the part $M x_\text{inputs}$ and the
@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from relational_transformer.nn import ConcatLinear
 from relational_transformer.processors import GraphState
 from relational_transformer.processors.relational import RelationalProcessor
+from relational_transformer.processors.transformer import Transformer
 
 from .decoders import FEW, precise, read_out
 from .encoders import ColumnEncoder
@@ -43,7 +44,8 @@ class Folded(NamedTuple):
     """All parts in as few tensors as can be, since over the steps the gradients of each are added up.
 
     Attributes:
-        edges: the parts that have vectors of edges, by name: `made.edge_input`, and `made.edges` for pointers of edges.
+        edges: the parts that have vectors of edges, by name: `made.edge_input` where layers read edges, and
+            `made.edges` for pointers that are scored by vectors of edges.
         vector: the other parts in the dtype of the parameters, [numbers].
         precise: those in float32 or better, [numbers].
     """
@@ -56,11 +58,13 @@ class Folded(NamedTuple):
 def maps_of(network: Network) -> dict[str, dict[str, int]]:
     """By location: the maps that read its encoded features, and from which of their columns on."""
     size = network.hidden_size
-    maps = {"nodes": {"node_input": 0}, "edges": {"edge_input": 0}, "globals": {}}
+    maps: dict[str, dict[str, int]] = {"nodes": {"node_input": 0}, "edges": {}, "globals": {}}
+    if not isinstance(network.processor, Transformer):
+        maps["edges"]["edge_input"] = 0
     if has_core(network):
         maps["globals"]["global_input"] = 0
     else:
-        maps["globals"] |= {"node_input": 2 * size, "edge_input": 2 * size}
+        maps["globals"] |= {name: 2 * size for location in ("nodes", "edges") for name in maps[location]}
     for location, of_location in maps.items():
         if location in network.decoders.readouts:
             of_location[location] = 0
@@ -68,6 +72,8 @@ def maps_of(network: Network) -> dict[str, dict[str, int]]:
 
 
 def has_core(network: Network) -> bool:
+    if isinstance(network.processor, Transformer):
+        return False
     assert isinstance(network.processor, RelationalProcessor)
     mode = network.processor.transformer.global_mode
     if mode == "att":
@@ -77,9 +83,10 @@ def has_core(network: Network) -> bool:
 
 def linear_of(network: Network, name: str) -> ConcatLinear:
     """The Linear of a map."""
-    assert isinstance(network.processor, RelationalProcessor)
-    is_projection = name.endswith("_input")
-    linear = getattr(network.processor.transformer, name) if is_projection else network.decoders.readouts[name]
+    processor = network.processor
+    if isinstance(processor, RelationalProcessor):
+        processor = processor.transformer
+    linear = getattr(processor, name) if name.endswith("_input") else network.decoders.readouts[name]
     assert isinstance(linear, ConcatLinear)
     return linear
 
@@ -133,10 +140,10 @@ def _of_states(readout: ConcatLinear) -> Tensor:
     return torch.cat([new, hidden])
 
 
-def unfold(network: Network, folded: Folded) -> Parts:
-    """The parts by name."""
+def unfold(network: Network, folded: Folded, batch: int, num_nodes: int) -> Parts:
+    """The parts by name, of so many graphs of so many nodes."""
     parts = dict(folded.edges)
-    shapes = _shapes(network, *folded.edges["made.edge_input"].shape[:2])
+    shapes = _shapes(network, batch, num_nodes)
     for is_precise, vector in ((False, folded.vector), (True, folded.precise)):
         wanted = {
             name: shape

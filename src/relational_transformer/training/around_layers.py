@@ -6,10 +6,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
-from relational_transformer.nn.kernels.whole_layer.kept import kept_bytes
-from relational_transformer.nn.kernels.whole_layer.packing import Orders, Packed, orders_on, pack
-from relational_transformer.nn.kernels.whole_layer.parameters import Learnt, as_learnt
-from relational_transformer.nn.kernels.whole_layer.trajectory import Trajectory
+from relational_transformer.nn.kernels.whole_layer.packing import Orders
 from relational_transformer.reasoning.features import Batch
 from relational_transformer.reasoning.folded_steps import FoldedCarry, begin, between, leave
 from relational_transformer.reasoning.network import Network
@@ -17,7 +14,7 @@ from relational_transformer.reasoning.steps import Step
 
 from .data import outputs_of
 from .fleet_methods import FleetMethods
-from .kernel_layers import KernelLayers, is_of_layers
+from .kernel_layers import LaidOut, kernel_layers
 from .over_seeds import Method
 from .precision import Precision
 
@@ -26,23 +23,21 @@ class Parameters(NamedTuple):
     """What the steps of a trajectory take: parameters outside of the layers, one vector, and those of the layers."""
 
     others: Tensor
-    learnt: list[Learnt]
-    packed: list[Packed]
+    layers: LaidOut
 
 
 class AroundLayers:
     """Runs the steps of a trajectory as `Network.training_step` would, where every layer fits one kernel.
 
     What lies between the layers of one step and those of the next is one compiled piece (`folded_steps.py`); the layers
-    themselves are a `Trajectory`. Both deal with their parameters once for all steps, so a step has the fewest launches
-    and adds up the fewest gradients.
+    themselves are a trajectory of `KernelLayers`. Both deal with their parameters once for all steps, so a step has the
+    fewest launches and adds up the fewest gradients.
     """
 
     def __init__(self, methods: FleetMethods, network: Network, num_nodes: int, precision: Precision) -> None:
         self.methods, self.fleet, self.device = methods, methods.fleet, methods.device
-        self.names = tuple(name for name in self.fleet.shapes if not is_of_layers(name))
-        self.layers = KernelLayers(network, num_nodes, precision, methods.device)
-        self.num_nodes = self.layers.num_nodes
+        self.layers = kernel_layers(network, num_nodes, precision, methods.device)
+        self.names = tuple(name for name in self.fleet.shapes if not self.layers.has(name))
 
     @property
     def fits(self) -> bool:
@@ -51,31 +46,18 @@ class AroundLayers:
 
     def begin(self, values: Tensor) -> "Parameters":
         """The parameters, a vector like `fleet.values`, as the steps of a trajectory take them."""
-        orders = orders_on(self.device, self.layers.update_edges)
-        return self.methods.compiled_once(self._parameters)(values, orders)
+        return self.methods.compiled_once(self._parameters)(values, self.layers.orders)
 
     def _parameters(self, values: Tensor, orders: Orders) -> "Parameters":
         by_name = self.fleet.split(values)
-        layers = self.layers.parameters(by_name)
-        detached = [{name: value.detach() for name, value in layer.items()} for layer in layers]
-        return Parameters(
-            torch.cat([by_name[name].flatten() for name in self.names]),
-            [as_learnt(layer) for layer in layers],
-            [pack(layer, orders) for layer in detached],
-        )
+        others = torch.cat([by_name[name].flatten() for name in self.names])
+        return Parameters(others, self.layers.lay_out(by_name, orders))
 
     def run(self, parameters: "Parameters", batch: Batch, steps: list[Step]) -> Tensor:
         """The losses [S] of a batch after all of its steps."""
         folded, (carry, nodes, edges) = self.call(begin, parameters.others, batch.inputs, steps[0].hints)
         carry = _like_later_ones(carry)
-        trajectory = Trajectory(
-            parameters.learnt,
-            parameters.packed,
-            len(steps),
-            graphs=nodes.shape[1],
-            nodes=self.num_nodes,
-            update_edges=self.layers.update_edges,
-        )
+        trajectory = self.layers.trajectory(parameters.layers, len(steps), graphs=nodes.shape[1])
         for number, step in enumerate(steps[:-1]):
             nodes, edges = trajectory(number, nodes, edges)
             carry, nodes, edges = self.methods(between, None, folded, carry, step, steps[number + 1], nodes, edges)
@@ -90,8 +72,7 @@ class AroundLayers:
         """What the layers keep for the backward pass of so many steps."""
         if not self.fits:
             return 0
-        sizes = len(self.layers), num_steps, self.fleet.num_seeds, graphs, self.num_nodes
-        return kept_bytes(*sizes, update_edges=self.layers.update_edges)
+        return self.layers.kept_bytes(num_steps, self.fleet.num_seeds, graphs)
 
 
 def _like_later_ones(carry: FoldedCarry) -> FoldedCarry:

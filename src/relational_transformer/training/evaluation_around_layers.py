@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from relational_transformer.nn.kernels.whole_layer.inference import Inference
-from relational_transformer.nn.kernels.whole_layer.packing import Orders, orders_on, pack_forward
+from relational_transformer.nn.kernels.whole_layer.packing import Orders
 from relational_transformer.reasoning.features import Packed
 from relational_transformer.reasoning.folded_steps import FoldedCarry, answer, begin, go_on
 from relational_transformer.reasoning.folding import Folded
@@ -16,7 +15,7 @@ from relational_transformer.reasoning.network import Network
 from relational_transformer.reasoning.scores import count_all
 
 from .compiling import compiled_for
-from .kernel_layers import KernelLayers, is_of_layers
+from .kernel_layers import Vectors, kernel_layers
 from .over_seeds import Parameters, over_seeds
 from .parts import Part
 from .precision import Precision, for_computing
@@ -32,9 +31,8 @@ class EvaluationAroundLayers:
     def __init__(
         self, network: Network, num_nodes: int, precision: Precision, device: torch.device, *, compiled: bool
     ) -> None:
-        self.layers = KernelLayers(network, num_nodes, precision, device)
+        self.layers = kernel_layers(network, num_nodes, precision, device)
         self.precision: Precision = precision
-        self.device = device
 
         def piece(function: Callable[..., Any]) -> Callable[..., Any]:
             return compiled_for(function, device) if compiled else function
@@ -51,11 +49,10 @@ class EvaluationAroundLayers:
 
     def counter(self, parameters: Parameters) -> Callable[[Part], Packed]:
         """What counts a part, [S, 3, F] by key, with these parameters."""
-        update_edges = self.layers.update_edges
-        others, packed = self._lay_out(parameters, orders_on(self.device, update_edges))
-        return partial(self._count, others, Inference(packed, update_edges=update_edges))
+        others, laid_out = self._lay_out(parameters, self.layers.orders)
+        return partial(self._count, others, self.layers.inference(laid_out))
 
-    def _count(self, others: Parameters, layers: Inference, part: Part) -> Packed:
+    def _count(self, others: Parameters, layers: Callable[..., Vectors], part: Part) -> Packed:
         folded, (carry, nodes, edges) = self._begin(others, part.inputs, part.first_hints)
         nodes, edges = layers(nodes, edges)
         for keeps_output in part.keeps_output[:-1]:
@@ -63,14 +60,14 @@ class EvaluationAroundLayers:
             nodes, edges = layers(nodes, edges)
         return self._score({}, folded, carry, part.keeps_output[-1], nodes, edges, part.outputs, part.counted)
 
-    def _parameters(self, parameters: Parameters, orders: Orders) -> tuple[Parameters, list[tuple[Tensor, Tensor]]]:
+    def _parameters(self, parameters: Parameters, orders: Orders) -> tuple[Parameters, Any]:
         cast = {name: for_computing(values, self.precision) for name, values in parameters.items()}
-        others = {name: values for name, values in cast.items() if not is_of_layers(name)}
-        return others, [pack_forward(layer, orders) for layer in self.layers.parameters(cast)]
+        others = {name: values for name, values in cast.items() if not self.layers.has(name)}
+        return others, self.layers.lay_out_forward(cast, orders)
 
 
 def count_answers(
-    network: Network, folded: Folded, carry: FoldedCarry, keeps_output: Tensor, nodes: Tensor, edges: Tensor,
+    network: Network, folded: Folded, carry: FoldedCarry, keeps_output: Tensor, nodes: Tensor, edges: Tensor | None,
     truth: Packed, counted: Tensor,
 ) -> Packed:  # fmt: skip
     """What counts in the answers after the last step, by key."""

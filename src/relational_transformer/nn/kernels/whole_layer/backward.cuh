@@ -96,16 +96,7 @@ __device__ __forceinline__ void run(const Arguments& all) {
     ToEdges<N> to_edges;
     to_edges.load_weights(weights + kToEdges);
     if (kUpdatesEdges && all.last) finish_edge_sums(weights, all.vectors + (long long)place.seed * kVectors, plain_pointer(all.partial + place.given() * kPartial));
-    if (thread < 3 * D / 4) {  // four columns a thread
-        float4 sum = make_float4(0, 0, 0, 0);
-#pragma unroll
-        for (int row = 0; row < N; ++row) {
-            const uint2 pairs = *(const uint2*)(qkv_gradient + row * 3 * D + 4 * thread);
-            sum.x += low_half(pairs.x), sum.y += high_half(pairs.x), sum.z += low_half(pairs.y), sum.w += high_half(pairs.y);
-        }
-        float* sums = all.partial + place.given() * kPartial + kSumQkvBias + 4 * thread;
-        atomicAdd(sums, sum.x), atomicAdd(sums + 1, sum.y), atomicAdd(sums + 2, sum.z), atomicAdd(sums + 3, sum.w);
-    }
+    add_columns<N>(qkv_gradient, [&] { return all.partial + place.given() * kPartial + kSumQkvBias; }, thread);
     to_edges.multiply(shared, query_key_gradient, plain_pointer(all.edges_gradient + place.given() * edge_size));
 }
 

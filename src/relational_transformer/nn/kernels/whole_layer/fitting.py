@@ -1,5 +1,6 @@
 """Which layers and graphs the whole-layer kernels are for."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -27,19 +28,31 @@ SIZES = {
     "global_size": 0,
 }
 
+NODE_SIZES = {"size": CHANNELS, "num_heads": HEADS, "hidden_size": NODE_HIDDEN}
+"""Of layers without edges."""
+
 
 def is_one_kernel(layer: Any, nodes: Tensor, edges: Tensor) -> bool:
     """Whether a `RelationalTransformerLayer` is to be one kernel on these tensors, without masks."""
-    if current_mode() is False:
+    return edges.dtype == torch.bfloat16 and _has_sizes(layer, SIZES) and _are_for_kernels(nodes)
+
+
+def are_one_kernel(layers: Sequence[Any], nodes: Tensor) -> bool:
+    """Whether layers without edges (`TransformerLayer`) are to be one kernel together on these nodes, without masks."""
+    return all(_has_sizes(layer, NODE_SIZES) for layer in layers) and _are_for_kernels(nodes)
+
+
+def _has_sizes(layer: Any, sizes: dict[str, Any]) -> bool:
+    return all(getattr(layer, name) == size for name, size in sizes.items())
+
+
+def _are_for_kernels(nodes: Tensor) -> bool:
+    if current_mode() is False or nodes.dtype != torch.bfloat16:
         return False
-    if nodes.dtype != torch.bfloat16 or edges.dtype != torch.bfloat16:
-        return False
-    if any(getattr(layer, name) != size for name, size in SIZES.items()):
-        return False
-    if torch.is_autocast_enabled(edges.device.type) or torch.compiler.is_exporting():
+    if torch.is_autocast_enabled(nodes.device.type) or torch.compiler.is_exporting():
         return False
     # The number of nodes last: asked for elsewhere, it would bind those who export or compile for any number.
-    return _has_device(edges) and nodes.shape[-2] <= MOST_NODES
+    return _has_device(nodes) and nodes.shape[-2] <= MOST_NODES
 
 
 def _has_device(tensor: Tensor) -> bool:

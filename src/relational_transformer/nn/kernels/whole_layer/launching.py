@@ -10,18 +10,32 @@ from typing import Any, NamedTuple
 import torch
 
 THREADS = 256
-SHARED_BYTES = 227 * 1024
-"""All that a block of compute capability 9.0 may have: one block fills a multiprocessor anyway."""
 
 OPTIONS = ["--std=c++17", "-default-device", "-ftz=true"]
 
-SOURCES = {
-    "layer_forward": ("forward.cuh", {"KEEPS": 1}),
-    "layer_inference": ("forward.cuh", {"KEEPS": 0}),
-    "layer_backward": ("backward.cuh", {}),
-}
-"""The file of each kernel, and what is defined for it besides what it is compiled for."""
+ALL_SHARED_BYTES = 227 * 1024
+"""All that a block of compute capability 9.0 may have: edges fill a multiprocessor anyway."""
 
+NODE_LAYERS_BYTES = 96 * 1024
+"""`kNodeLayersBytes`."""
+
+
+class Source(NamedTuple):
+    """The file of a kernel, what is defined for it besides what it is compiled for, and the shared memory it has."""
+
+    file: str
+    defined: dict[str, int]
+    shared_bytes: int = ALL_SHARED_BYTES
+
+
+SOURCES = {
+    "layer_forward": Source("forward.cuh", {"KEEPS": 1}),
+    "layer_inference": Source("forward.cuh", {"KEEPS": 0}),
+    "layer_backward": Source("backward.cuh", {}),
+    "node_layers_forward": Source("node_layers/forward.cuh", {"READ_EDGES": 0, "KEEPS": 1}, NODE_LAYERS_BYTES),
+    "node_layers_inference": Source("node_layers/forward.cuh", {"READ_EDGES": 0, "KEEPS": 0}, NODE_LAYERS_BYTES),
+    "node_layers_backward": Source("node_layers/backward.cuh", {"READ_EDGES": 0}, NODE_LAYERS_BYTES),
+}
 
 INCLUDE = re.compile(r'^#include "(.*\.cuh)"\n', re.MULTILINE)
 
@@ -31,7 +45,7 @@ class Kernel(NamedTuple):
 
     name: str
     nodes: int
-    update_edges: bool
+    update_edges: bool = False
 
 
 Launch = Callable[[Kernel, tuple[int, int], Sequence[Any]], None]
@@ -66,7 +80,7 @@ def launch(kernel: Kernel, grid: tuple[int, int], arguments: Sequence[Any], devi
         stream = torch.cuda.current_stream()._as_parameter_
         cuda._check_cuda(
             cuda._get_gpu_runtime_library().cuLaunchKernel(
-                function, *grid, 1, THREADS, 1, 1, SHARED_BYTES, stream, addresses, None
+                function, *grid, 1, THREADS, 1, 1, SOURCES[kernel.name].shared_bytes, stream, addresses, None
             )
         )
 
@@ -74,15 +88,15 @@ def launch(kernel: Kernel, grid: tuple[int, int], arguments: Sequence[Any], devi
 @cache
 def _compiled(kernel: Kernel, device: int) -> Any:
     compiled = torch.cuda._compile_kernel(source_of(kernel), kernel.name, nvcc_options=OPTIONS)
-    compiled.set_shared_memory_config(SHARED_BYTES)
+    compiled.set_shared_memory_config(SOURCES[kernel.name].shared_bytes)
     return compiled
 
 
 def source_of(kernel: Kernel) -> str:
     """The whole source of a kernel, in one piece."""
-    file, defined = SOURCES[kernel.name]
-    defined = {"NODES": kernel.nodes, "UPDATE_EDGES": int(kernel.update_edges), **defined}
-    text = _with_included(Path(__file__).parent / file, set())
+    source = SOURCES[kernel.name]
+    defined = {"NODES": kernel.nodes, "UPDATE_EDGES": int(kernel.update_edges), **source.defined}
+    text = _with_included(Path(__file__).parent / source.file, set())
     return "".join(f"#define {name} {value}\n" for name, value in defined.items()) + text
 
 

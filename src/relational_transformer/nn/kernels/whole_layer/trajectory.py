@@ -1,7 +1,6 @@
 """The layers of a fleet over all steps of a trajectory: weights laid out once, their gradients made once."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -9,6 +8,7 @@ from torch import Tensor
 from .arguments import BackwardArguments, SeedStrides, address
 from .kept import BACKWARD, BY_HEAD, FORWARD, READ, kept_shapes
 from .launching import Kernel, launch
+from .over_steps import Begin, Step
 from .packing import Packed
 from .parameters import CHANNELS, HEADS, Learnt, num_sums
 from .weight_gradients import weight_gradients
@@ -44,11 +44,11 @@ class Trajectory:
         update_edges: bool,
     ) -> None:
         self.layers = _Layers(packed, num_steps, graphs, nodes, update_edges)
-        self._begun = _Begin.apply(self.layers, *(tensor for layer in learnt for tensor in layer))
+        self._begun = Begin.apply(self.layers, *(tensor for layer in learnt for tensor in layer))
 
     def __call__(self, step: int, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
         """New nodes [S, G, N, D] and edges [S, G, N, N, D] after all layers."""
-        return _Step.apply(self.layers, step, self._begun, nodes, edges)
+        return Step.apply(self.layers, step, self._begun, nodes, edges)
 
 
 class _Layers:
@@ -92,11 +92,8 @@ class _Layers:
         self.steps_differentiated += 1
         return nodes_gradient, edges_gradient
 
-    def parameter_gradients(self) -> list[Learnt]:
+    def parameter_gradients(self) -> list[Tensor]:
         """Of every layer, over all steps and graphs. To the products a layer's seed is a seed, [L S, ...]."""
-        if self.steps_differentiated != self.num_steps:
-            done = f"{self.steps_differentiated} of the trajectory's {self.num_steps} steps"
-            raise RuntimeError(f"{done} have a gradient.")
         layers = len(self.packed)
         rows = {name: rows.flatten(0, 1) for name, rows in self.rows.items()}
         if self.update_edges:
@@ -104,7 +101,8 @@ class _Layers:
             rows["new_nodes"] = self.nodes[1:].flatten(0, 1)
         sums = self.sums.flatten(0, 1).sum(1).to(self.nodes.dtype)
         found = weight_gradients(rows, self.nodes[:layers].flatten(0, 1), self.edges.flatten(0, 1), sums)
-        return [Learnt(*of_layer) for of_layer in zip(*(tensor.chunk(layers) for tensor in found), strict=True)]
+        by_layer = zip(*(tensor.chunk(layers) for tensor in found), strict=True)
+        return [tensor for of_layer in by_layer for tensor in of_layer]
 
     def _forward(self, layer: int, step: int, nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
         """New nodes, and the edges for the next layer."""
@@ -152,32 +150,3 @@ class _Layers:
         if name not in self.rows:
             return None
         return self.rows[name][layer].select(2 if name in BY_HEAD else 1, step)
-
-
-class _Begin(torch.autograd.Function):
-    """Ties the parameters to all steps. It returns a number that steps take and do not look at; its backward pass,
-    which autograd makes after those of all steps, finds the gradients of the parameters in what they have left."""
-
-    @staticmethod
-    def forward(ctx: Any, layers: _Layers, *parameters: Tensor) -> Tensor:
-        ctx.layers = layers
-        return parameters[0].new_zeros(())
-
-    @staticmethod
-    def backward(ctx: Any, _: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        layers, ctx.layers = ctx.layers, None
-        return None, *(gradient for layer in layers.parameter_gradients() for gradient in layer)
-
-
-class _Step(torch.autograd.Function):
-    @staticmethod
-    def forward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, layers: _Layers, step: int, begun: Tensor, nodes: Tensor, edges: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        ctx.layers, ctx.step = layers, step
-        return layers.forward(step, nodes, edges)
-
-    @staticmethod
-    def backward(ctx: Any, nodes_gradient: Tensor, edges_gradient: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        layers, ctx.layers = ctx.layers, None
-        return None, None, None, *layers.backward(ctx.step, nodes_gradient, edges_gradient)

@@ -85,6 +85,21 @@ __device__ __forceinline__ void node_product(const bf16* rows, int pitch, const 
     }
 }
 
+// Adds the sums over the nodes of dqkv [N, 3 D] to those at `sums_at()`, four columns a thread.
+template <int N, class Sums>
+__device__ __forceinline__ void add_columns(const bf16* qkv_gradient, Sums sums_at, int thread) {
+    if (thread < 3 * kChannels / 4) {
+        float4 sum = make_float4(0, 0, 0, 0);
+#pragma unroll
+        for (int row = 0; row < N; ++row) {
+            const uint2 pairs = *(const uint2*)(qkv_gradient + row * 3 * kChannels + 4 * thread);
+            sum.x += low_half(pairs.x), sum.y += high_half(pairs.x), sum.z += low_half(pairs.y), sum.w += high_half(pairs.y);
+        }
+        float* sums = sums_at() + 4 * thread;
+        atomicAdd(sums, sum.x), atomicAdd(sums + 1, sum.y), atomicAdd(sums + 2, sum.z), atomicAdd(sums + 3, sum.w);
+    }
+}
+
 // What node_product may start from.
 __device__ __forceinline__ auto residual_of(const bf16* rows) {
     return [=](int row, int column) {

@@ -68,12 +68,12 @@ __device__ __forceinline__ void node_norm_sums(const float* matrix, float* sums)
     atomicAdd(sums + column, weight), atomicAdd(sums + kChannels + column, bias), atomicAdd(sums + 2 * kChannels + column, before);
 }
 
-// From the gradient of n2 to that of the message. `small` holds the gradients of send and receive. Without an edge update there are none, and e comes
-// into shared memory meanwhile (not yet waited for).
-template <int N>
+// From the gradient of n2 to that of the message, written where message_gradient.at(head, node) says. `small` holds the gradients of send and receive. Without an edge update there are none, and e comes
+// into shared memory meanwhile, if there is any (not yet waited for).
+template <int N, class Messages>
 __device__ __forceinline__ void nodes_backward(unsigned char* shared, const bf16* edges_in, const bf16* node_normals, const bf16* node_hidden, const bf16* gradient_in, const bf16* weights,
                                                const float* vectors, bf16* node_out_gradient, bf16* node_in_gradient, bf16* output_gradient,
-                                               const MessageGradient& message_gradient, float* partial) {
+                                               const Messages& message_gradient, float* partial) {
     using S = Sizes<N>;
     const int thread = thread_index(), warp = thread / 32, lane = thread % 32;
     const bf16* small = (const bf16*)(shared + S::kSmall);
@@ -96,9 +96,11 @@ __device__ __forceinline__ void nodes_backward(unsigned char* shared, const bf16
             const int row = k / (kChannels / 2), column = k % (kChannels / 2) * 2;
             *(float2*)(gradient + row * S::kPitch + column) = residual_of(gradient_in)(row, column);
         }
-        for (int tile = warp; tile < S::kTiles; tile += kWarps) copy_edges_async<N>((bf16*)shared, edges_in, tile, lane);
-        cp_async_commit();
-        cp_async_wait<1>();  // the hidden layer, not e
+        if constexpr (kReadsEdges) {
+            for (int tile = warp; tile < S::kTiles; tile += kWarps) copy_edges_async<N>((bf16*)shared, edges_in, tile, lane);
+            cp_async_commit();
+        }
+        cp_async_wait<kReadsEdges ? 1 : 0>();  // the hidden layer, not e
     }
     __syncthreads();
     node_norm_backward<N>(gradient, second_normals, vectors + kNodeNorm2Weight, node_out_gradient, rows, warp, lane);

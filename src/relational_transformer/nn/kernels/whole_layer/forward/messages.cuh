@@ -100,7 +100,7 @@ __device__ __forceinline__ void gather_head(const LeftFragments& weight, int hea
                                                                 d[t][0][2 * half + 1] + d[t][1][2 * half + 1]));
             const int node = first_node + 8 * t + r, column = head * kHeadSize + 8 * half + 2 * q;
             if (node < kNodes) {
-                *(unsigned*)(shared_at<bf16>(ForwardShared::query) + row_offset(node, column)) = pair;
+                *(unsigned*)(shared_at<bf16>(ForwardShared::messages) + row_offset(node, column)) = pair;
                 if (kKeeps) *(unsigned*)(messages + node * kChannels + column) = pair;
             }
         }

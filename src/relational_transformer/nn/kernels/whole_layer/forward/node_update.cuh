@@ -84,7 +84,7 @@ template <bool to_global> __device__ __forceinline__ void store_nodes(const Node
 // What the edges' hidden layer needs, loaded early.
 struct HiddenWeights { LeftFragments own, reverse; TileFragments ends; };
 
-// Begins with a barrier (the messages must be there).
+// Begins with a barrier (the messages must be there). Without edges the nodes are read in shared memory, where the layer before left them.
 __device__ __forceinline__ void update_nodes(const bf16* matrices, const bf16* nodes, const TileFragments (&output_weight)[kWarpTiles],
                                              bf16* middle_nodes, bf16* new_nodes, bf16* node_normals, bf16* node_hidden, HiddenWeights& hidden_weights) {
     bf16* middle = shared_at<bf16>(ForwardShared::key);
@@ -100,7 +100,8 @@ __device__ __forceinline__ void update_nodes(const bf16* matrices, const bf16* n
             const int row = min(16 * m + 8 * half + r, kNodes - 1);
 #pragma unroll
             for (int t = 0; t < kWarpTiles; ++t) {
-                const unsigned pair = load_constant_4(residual + row * kChannels + 8 * t);
+                const unsigned pair = kReadsEdges ? load_constant_4(residual + row * kChannels + 8 * t)
+                                                  : *(const unsigned*)(shared_at<bf16>(ForwardShared::nodes) + row_offset(row, 8 * (first_tile + t) + 2 * q));
                 const float2 bias = of_tile(PackedVectors::node_output_bias, t);
                 x[m][t][2 * half] = bias.x + low_float(pair), x[m][t][2 * half + 1] = bias.y + high_float(pair);
             }
@@ -110,7 +111,7 @@ __device__ __forceinline__ void update_nodes(const bf16* matrices, const bf16* n
 #pragma unroll
     for (int m = 0; m < kNodeTiles; ++m) {
         RowFragments rows;
-        load_rows(rows, shared_at<bf16>(ForwardShared::query), 16 * m);
+        load_rows(rows, shared_at<bf16>(ForwardShared::messages), 16 * m);
 #pragma unroll
         for (int s = 0; s < 2 * kColumnBlocks; ++s)
 #pragma unroll
@@ -171,5 +172,5 @@ __device__ __forceinline__ void update_nodes(const bf16* matrices, const bf16* n
         load_tile(hidden_weights.ends, matrices + PackedMatrices::ends + warp % 4 * PackedMatrices::tile);
     }
     normalize_nodes(x, PackedVectors::node_feed_forward_norm_weight, PackedVectors::node_feed_forward_norm_bias, node_normals, 1);
-    store_nodes<true>(x, shared_at<bf16>(ForwardShared::value), new_nodes);
+    store_nodes<true>(x, shared_at<bf16>(ForwardShared::new_nodes), new_nodes);
 }

@@ -20,6 +20,7 @@ from .around_layers import AroundLayers
 from .data import Draw, Split, length_buckets, outputs_of, take
 from .fleet import Fleet
 from .fleet_methods import FleetMethods
+from .hoisted.trajectory import HoistedTrajectory
 from .memory import is_too_much_to_keep, saved_bytes
 from .over_seeds import over_seeds
 from .precision import Precision, for_computing
@@ -61,10 +62,12 @@ class Engine:
         self._schedule = over_seeds(network, "schedule")
         self._methods = FleetMethods(network, fleet, self.device, compiled)
         self._around = AroundLayers(self._methods, network, split.num_nodes, precision)
+        self._hoisted = HoistedTrajectory(self._methods, network, precision)
 
     def share_compiled(self, other: "Engine") -> None:
         """Use what another engine of the same shapes compiles, instead of compiling it again."""
         self._methods.share(other._methods)
+        self._hoisted.share(other._hoisted)
         self.adam.share_compiled(other.adam)
 
     @property
@@ -109,14 +112,23 @@ class Engine:
         `values` is a vector like `fleet.values`. Steps take it whole and not by name, so that over the steps one
         gradient is added up and not a hundred.
         """
-        values = for_computing(values, self.precision)
         if self.layers_are_kernels:
-            return self._around.run(self._around.begin(values), batch, steps)
+            return self._around.run(self._around.begin(for_computing(values, self.precision)), batch, steps)
+        run = self._run_hoisted if self._methods.compiled and not self.recompute else self._run
+        carry = run(values, batch, steps)
+        return self._methods("loss", None, outputs_of(batch), carry._replace(hints={}))
+
+    def _run_hoisted(self, values: Tensor, batch: Batch, steps: list[Step]) -> Carry:
+        return self._hoisted.run(values, batch.inputs, steps, self._like_later_ones)
+
+    def _run(self, values: Tensor, batch: Batch, steps: list[Step]) -> Carry:
+        """The carry after all steps, step by step."""
+        values = for_computing(values, self.precision)
         encoded = self._methods("encode_inputs", values, batch.inputs)
         carry = self._like_later_ones(self._methods("initial_carry", values, encoded))
         for step in steps:
             carry = self._advance(values, encoded, carry, step)
-        return self._methods("loss", None, outputs_of(batch), carry._replace(hints={}))
+        return carry
 
     def _like_later_ones(self, carry: Carry) -> Carry:
         """The first carry with gradients where later ones have them, so that to the compiler all steps are alike."""

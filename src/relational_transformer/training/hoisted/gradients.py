@@ -9,6 +9,7 @@ from torch import Tensor
 from relational_transformer.nn.kernels.whole_layer.weight_gradients import product
 
 from .splitting import KeptTerm
+from .terms import Kind
 
 IN_ONE_LAUNCH = 128
 """So many tensors are concatenated by one launch on CUDA."""
@@ -21,20 +22,33 @@ def weight_gradients(
     found: list[list[Tensor]] = [[] for _ in weights]
     columns: dict[int, list[KeptTerm]] = defaultdict(list)
     for term in terms:
-        weight, gradient = weights[term.learnt], _seen_as(taps[term.tap], term.shape)
-        if term.factor is None:
-            found[term.learnt].append(_sum_to(gradient, weight.shape))
-        elif term.factor_shape is not None and term.factor_shape[-1] == 1:
+        if term.kind == Kind.PRODUCT and term.row_shape is not None and term.row_shape[-1] == 1:
             columns[term.tap].append(term)  # one product for all of them
         else:
-            read = _seen_as(rows[term.factor], term.factor_shape).to(gradient.dtype)
-            found[term.learnt].append(_matrix_like(weight, gradient, read))
+            found[term.weight].append(gradient_of(term, weights[term.weight], rows, taps))
     for tap, of_tap in columns.items():
-        read = torch.cat([_seen_as(rows[term.factor], term.factor_shape) for term in of_tap], dim=-1)
+        read = torch.cat([_seen_as(rows[term.row or 0], term.row_shape) for term in of_tap], dim=-1)
         gradients = product(_seen_as(taps[tap], of_tap[0].shape), read.to(taps[tap].dtype)).unbind(-1)  # [S, out] each
         for term, gradient in zip(of_tap, gradients, strict=True):
-            found[term.learnt].append(gradient.reshape(weights[term.learnt].shape))
+            found[term.weight].append(gradient.reshape(weights[term.weight].shape))
     return [sum(parts[1:], parts[0]) for parts in found]
+
+
+def gradient_of(term: KeptTerm, weight: Tensor, rows: Sequence[Tensor], taps: Sequence[Tensor]) -> Tensor:
+    """The gradient that one term gives to its weight."""
+    gradient = _seen_as(taps[term.tap], term.shape)  # [S, T, ..., out]
+    if term.row is None:
+        return _sum_to(gradient, weight.shape)
+    read = _seen_as(rows[term.row], term.row_shape).to(gradient.dtype)  # [S, T, ..., in]
+    match term.kind:
+        case Kind.SCALE:
+            return _sum_to(read * gradient, weight.shape)
+        case Kind.DOT:
+            return product(gradient.unsqueeze(-1), read).view(weight.shape)
+        case _ if weight.stride(1) < weight.stride(2):  # the transpose of a Linear's: laid out as it is
+            return product(gradient, read).transpose(1, 2)
+        case _:
+            return product(read, gradient)
 
 
 def side_by_side(steps: Sequence[Sequence[Tensor]]) -> list[Tensor]:
@@ -60,13 +74,6 @@ def side_by_side(steps: Sequence[Sequence[Tensor]]) -> list[Tensor]:
             seeds, *rest = steps[0][number].shape
             joined[number] = block.view(seeds, len(steps), *rest)
     return [joined[number] for number in range(len(steps[0]))]
-
-
-def _matrix_like(weight: Tensor, gradient: Tensor, read: Tensor) -> Tensor:
-    """Σ read^T · gradient over all rows, [S, in, out], laid out as the weight is: a Linear's is the transpose of it."""
-    if weight.stride(1) < weight.stride(2):
-        return product(gradient, read).transpose(1, 2)
-    return product(read, gradient)
 
 
 def _seen_as(tensor: Tensor, shape: torch.Size | None) -> Tensor:

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import getitem
 
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from .terms import RESHAPES, Term, find_terms
+from .terms import RESHAPES, Kind, Term, find_terms
 from .tracing import result_of, shape_of
 
 aten = torch.ops.aten
@@ -17,15 +18,22 @@ VIEWS = (*RESHAPES, aten.expand.default, aten.permute.default, aten.transpose.in
 
 @dataclass(frozen=True)
 class KeptTerm:
-    """A `Term` after the cut. Its matrix or vector is `learnt`, a number among the `weights`; its gradient is that of
-    tap number `tap`, to be seen in `shape`; `factor` is a number among the rows that a step leaves, to be seen in
-    `factor_shape` [S, ..., in], or None of a sum."""
+    """A `Term` after the cut.
 
-    learnt: int
+    Attributes:
+        weight: the number of what is learnt among the weights.
+        tap: the number of the tap whose gradient is that of the term.
+        shape: of the result, and of the gradient.
+        row: the number of what is multiplied, among what a step leaves behind; None of a sum.
+        row_shape: in which shape it is multiplied.
+    """
+
+    kind: Kind
+    weight: int
     tap: int
     shape: torch.Size
-    factor: int | None
-    factor_shape: torch.Size | None
+    row: int | None
+    row_shape: torch.Size | None
 
 
 @dataclass(frozen=True)
@@ -33,8 +41,8 @@ class Pieces:
     """A step cut in two.
 
     Attributes:
-        once: fixed tensors -> weights, others, and fixed values that are not learnt, one after another. Weights are
-            what `terms` are made of. The others, learnt as well, are vectors, one for each dtype.
+        once: fixed tensors -> weights, others, and values that are not learnt, one after another. Weights are what
+            `terms` are made of. Others, all else that is learnt, are one vector, if there are any.
         step: weights, others, values, taps, changing tensors -> results, and the rows that the terms multiply. A tap is
             added where terms end, so that its gradient is theirs; those of the weights are not computed.
         terms: all terms of a step.
@@ -45,7 +53,7 @@ class Pieces:
     step: GraphModule
     terms: list[KeptTerm]
     num_weights: int
-    num_others: int
+    has_others: bool
     taps: list[torch.Tensor]
     rows: list[torch.Tensor]
 
@@ -56,7 +64,7 @@ def split(traced: GraphModule, num_fixed: int) -> Pieces:
     inputs = traced.graph.find_nodes(op="placeholder")
     (output,) = traced.graph.find_nodes(op="output")
     sorted_nodes = _sort(nodes, inputs[:num_fixed], inputs[num_fixed:])
-    found = find_terms(sorted_nodes.changing, sorted_nodes.learnt)
+    found = find_terms(sorted_nodes.changing, sorted_nodes.learnt, sorted_nodes.fixed)
     return _Cut(traced, inputs[:num_fixed], inputs[num_fixed:], output, sorted_nodes, found).pieces()
 
 
@@ -121,7 +129,7 @@ class _Cut:
         terms = [term for terms in found.values() for term in terms]
         self.rows = list(dict.fromkeys(_row(term.factor) for term in terms if term.factor is not None))
         self.weights = list(dict.fromkeys(term.learnt for term in terms))
-        self.in_terms = {(term.result, term.learnt) for term in terms}
+        self.in_terms = {(term.user, term.learnt) for term in terms}
         crossing = [
             _source(one, self.nodes.fixed)
             for node in (*nodes.changing, output)
@@ -130,50 +138,54 @@ class _Cut:
         ]
         used = list(dict.fromkeys(crossing))
         self.values = [node for node in used if node not in nodes.learnt]
-        learnt = [node for node in used if node in nodes.learnt]
-        dtypes = dict.fromkeys(result_of(node).dtype for node in learnt)
-        self.others = [[node for node in learnt if result_of(node).dtype == dtype] for dtype in dtypes]
+        self.others = [node for node in used if node in nodes.learnt]
 
     def pieces(self) -> Pieces:
         return Pieces(
-            self._once(), self._step(), list(self._terms()), len(self.weights), len(self.others),
+            self._once(), self._step(), list(self._terms()), len(self.weights), bool(self.others),
             [result_of(node) for node in self.found], [result_of(node) for node in self.rows],
         )  # fmt: skip
 
     def _terms(self) -> Iterable[KeptTerm]:
         for tap, terms in enumerate(self.found.values()):
             for term in terms:
-                factor = None if term.factor is None else self.rows.index(_row(term.factor))
-                shape = None if term.factor is None else shape_of(term.factor)
-                yield KeptTerm(self.weights.index(term.learnt), tap, shape_of(term.result), factor, shape)
+                row = None if term.factor is None else self.rows.index(_row(term.factor))
+                row_shape = None if term.factor is None else shape_of(term.factor)
+                weight = self.weights.index(term.learnt)
+                yield KeptTerm(term.kind, weight, tap, term.shape, row, row_shape)
 
     def _once(self) -> GraphModule:
         graph, made = Graph(), dict[Node, Node]()
         for node in self.fixed_inputs:
             made[node] = graph.placeholder(node.name)
         copy = _copier(graph, made)
-        others = [
-            graph.call_function(aten.cat.default, ([graph.call_function(aten.reshape.default, (copy(node), [-1])) for node in group],))
-            for group in self.others
-        ]
+        blocks = [graph.call_function(aten.reshape.default, (copy(node), [-1])) for node in self.others]
+        blocks = [graph.call_function(aten._to_copy.default, (block,), {"dtype": self._dtype}) for block in blocks]
+        others = [graph.call_function(aten.cat.default, (blocks,))] if blocks else []
         graph.output((*map(copy, self.weights), *others, *map(copy, self.values)))
         return GraphModule(self.traced, graph)
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        """Of the others: the widest, in which their gradients are added up."""
+        return max((result_of(node).dtype for node in self.others), key=lambda dtype: dtype.itemsize)
 
     def _step(self) -> GraphModule:
         graph, made = Graph(), dict[Node, Node]()
         weights = {node: graph.placeholder(f"weight_{number}") for number, node in enumerate(self.weights)}
-        others = [graph.placeholder(f"others_{number}") for number in range(len(self.others))]
+        vector = graph.placeholder("others") if self.others else None
         for number, node in enumerate(self.values):
             made[node] = graph.placeholder(f"value_{number}")
         taps = {node: graph.placeholder(f"tap_{number}") for number, node in enumerate(self.found)}
         for node in self.changing_inputs:
             made[node] = graph.placeholder(node.name)
-        for vector, group in zip(others, self.others, strict=True):
-            sizes = [shape_of(node).numel() for node in group]
+        if vector is not None:
+            sizes = [shape_of(node).numel() for node in self.others]
             blocks = graph.call_function(aten.split_with_sizes.default, (vector, sizes))
-            for number, node in enumerate(group):
-                block = graph.call_function(_getitem, (blocks, number))
-                made[node] = graph.call_function(aten.view.default, (block, list(shape_of(node))))
+            for number, node in enumerate(self.others):
+                block = graph.call_function(getitem, (blocks, number))
+                block = graph.call_function(aten.view.default, (block, list(shape_of(node))))
+                made[node] = graph.call_function(aten._to_copy.default, (block,), {"dtype": result_of(node).dtype})
         copy = _copier(graph, made)
         for node in self.nodes.changing:
             new = graph.node_copy(
@@ -184,10 +196,6 @@ class _Cut:
         (results,) = self.output.args
         graph.output((*map(copy, results), *rows))  # pyright: ignore[reportArgumentType]
         return GraphModule(self.traced, graph)
-
-
-def _getitem(blocks: tuple[torch.Tensor, ...], number: int) -> torch.Tensor:
-    return blocks[number]
 
 
 def _copier(graph: Graph, made: dict[Node, Node]) -> Callable[[Node], Node]:

@@ -1,12 +1,15 @@
-"""Where a step adds, or multiplies by, something learnt that is the same in all steps.
+r"""Where a step adds, or multiplies by, something learnt that is the same in all steps.
 
-Such a term has a gradient that is a sum over the steps, of the gradient where the term ends and of what was multiplied:
+The gradient of such a term is a sum over the steps, of the gradient where the term ends and of what was multiplied:
 
-$$y_t = x_t W + b \\qquad dW = \\sum_t x_t^\\top dy_t = [x_1; \\dots; x_T]^\\top [dy_1; \\dots; dy_T] \\qquad db = \\sum_t dy_t$$
+$$y_t = x_t W + b \qquad dW = \sum_t x_t^\top dy_t = [x_1; \dots; x_T]^\top [dy_1; \dots; dy_T] \qquad db = \sum_t dy_t$$
+
+So it is enough that a step leaves $x_t$ and $dy_t$ behind.
 """
 
-from collections.abc import Container
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import Enum, auto
 from typing import Any
 
 import torch
@@ -22,75 +25,109 @@ RESHAPES: tuple[Any, ...] = (
 )  # fmt: skip
 """Operations that give the same numbers in the same order in another shape."""
 
+FEW = 2**16
+"""Numbers of a seed and step that are left behind without hesitation, such as those of all nodes. Sums over more of
+them, such as those of all edges, are better made where the numbers are at hand."""
+
+
+class Kind(Enum):
+    """What becomes of something learnt: x · W, for a matrix of each seed; x ∘ w for a vector, or x · w; or + b."""
+
+    PRODUCT = auto()
+    SCALE = auto()
+    DOT = auto()
+    SUM = auto()
+
 
 @dataclass(frozen=True)
 class Term:
-    """x · W for a matrix of each seed, or + b.
+    """Something learnt that is added, or that something is multiplied by.
 
     Attributes:
-        learnt: W, [S, in, out] or what is laid out like it; or b, which may be smaller than what it is added to.
+        learnt: W, [S, in, out], or w or b, which may be repeated along some axes.
         factor: x, whose rows [S, ..., in] are multiplied; None of a sum.
-        result: the node that multiplies or adds.
+        user: the node that multiplies or adds.
+        shape: of the result, and so of the gradient.
     """
 
+    kind: Kind
     learnt: Node
     factor: Node | None
-    result: Node
+    user: Node
+    shape: torch.Size
 
 
 Terms = dict[Node, list[Term]]
 """The terms whose gradient is that of a node, perhaps in another shape."""
 
 
-def find_terms(nodes: list[Node], learnt: Container[Node]) -> Terms:
-    """All terms in the nodes of a step, given what is learnt and the same in all steps.
+def find_terms(nodes: Iterable[Node], learnt: Container[Node], fixed: Container[Node]) -> Terms:
+    """All terms in the nodes of a step that change, given those that are the same in all steps, `learnt` or not.
 
-    A product and what is added to it right away are kept under one node, so that their gradient is kept once.
+    A product and what is added to it right away are under one node, so that their gradient is left behind once.
     """
-    changing = set(nodes)
     found: Terms = {}
     for node in nodes:
         before = [argument for argument in node.args[:2] if isinstance(argument, Node)]
-        fixed = [argument for argument in before if argument in learnt]
-        others = [argument for argument in before if argument in changing]
-        if is_product(node, fixed, others):
-            found[node] = [Term(fixed[0], others[0], node)]
-        elif is_sum(node):
-            whole = [other for other in others if can_go_on(other, node)]
-            joined = [term for other in whole for term in found.get(other, ())]
-            if len(fixed) == 1 and (joined or shape_of(fixed[0]) == shape_of(node)):
-                joined.append(Term(fixed[0], None, node))
-            elif len(whole) < 2 or not all(other in found for other in whole):
-                continue
-            for other in whole:
-                found.pop(other, None)
-            found[node] = joined
-        elif others and others[0] in found and keeps_numbers(node) and can_go_on(others[0], node):
-            found[node] = found.pop(others[0])
+        shared = [argument for argument in before if argument in learnt]
+        others = [argument for argument in before if argument not in fixed]
+        passed_on = [other for other in others if other in found and can_go_on(other, node)]
+        if len(shared) == len(others) == 1 and node.target in (aten.bmm.default, aten.mul.Tensor):
+            found |= {node: [term] for term in factors(node, shared[0], others[0])}
+        elif is_addition(node) and len(shared) == len(others) == 1:
+            if passed_on or shape_of(shared[0]) == shape_of(node) or is_little(node):
+                _pass_on(found, passed_on, node)
+                found[node].append(Term(Kind.SUM, shared[0], None, node, shape_of(node)))
+        elif len(passed_on) == len(others) > 0 and (is_addition(node) or keeps_numbers(node)):
+            _pass_on(found, passed_on, node)
+        elif is_sum_of_rows(node) and others[0] in found and len(others[0].users) == 1:
+            if all(term.kind == Kind.SCALE and term.factor is not None for term in found[others[0]]):
+                found[node] = [replace(term, kind=Kind.DOT, shape=shape_of(node)) for term in found.pop(others[0])]
     return found
 
 
-def is_product(node: Node, fixed: list[Node], others: list[Node]) -> bool:
-    """Whether a node is x · W: a product of matrices, or of columns [S, ..., 1] and a row [S, 1, ..., out]."""
-    if len(fixed) != 1 or len(others) != 1:
-        return False
+def _pass_on(found: Terms, before: list[Node], node: Node) -> None:
+    found[node] = [term for one in before for term in found.pop(one)]
+
+
+def factors(node: Node, fixed: Node, other: Node) -> Iterator[Term]:
+    """The term that a multiplication is, if it is one."""
     if node.target == aten.bmm.default:
-        return node.args[1] is fixed[0]
-    if node.target != aten.mul.Tensor:
-        return False
-    row, column = shape_of(fixed[0]), shape_of(others[0])
-    one_for_each_seed = len(row) == len(column) and row[0] == column[0] and row.numel() == row[0] * row[-1]
-    return one_for_each_seed and column[-1] == 1 and column.numel() > column[0]
+        if node.args[1] is fixed:
+            yield Term(Kind.PRODUCT, fixed, other, node, shape_of(node))
+        return
+    vector, rows = shape_of(fixed), shape_of(other)
+    if len(vector) != len(rows) or vector[0] != rows[0] or vector.numel() != vector[0] * vector[-1]:
+        return
+    if rows[-1] == 1 and rows.numel() > rows[0]:  # columns [S, ..., 1] by a row [S, 1, ..., out]
+        yield Term(Kind.PRODUCT, fixed, other, node, shape_of(node))
+    elif rows[-1] == vector[-1] and is_little(node):
+        yield Term(Kind.SCALE, fixed, other, node, shape_of(node))
 
 
-def is_sum(node: Node) -> bool:
+def is_little(node: Node) -> bool:
+    shape = shape_of(node)
+    return shape.numel() <= FEW * shape[0]
+
+
+def is_addition(node: Node) -> bool:
     return node.target == aten.add.Tensor and not node.kwargs and len(node.args) == 2
 
 
+def is_sum_of_rows(node: Node) -> bool:
+    """Whether a node adds up the numbers of every row, along the last axis alone."""
+    if node.target != aten.sum.dim_IntList or node.kwargs or len(node.args) != 2:
+        return False
+    (before,) = node.all_input_nodes
+    return node.args[1] in ([-1], [len(shape_of(before)) - 1])
+
+
 def can_go_on(before: Node, node: Node) -> bool:
-    """Whether the gradient of `before` is that of `node`: nothing else uses it, and every number of it once."""
+    """Whether the gradient of `before` is that of `node`, if numbers are kept: nothing else uses it, or repeats it."""
+    if not isinstance(result_of(node), torch.Tensor):
+        return False
     sizes = shape_of(before), shape_of(node)
-    return len(before.users) == 1 and sizes[0].numel() == sizes[1].numel() and sizes[0][0] == sizes[1][0]
+    return len(before.users) == 1 and sizes[0].numel() == sizes[1].numel() and sizes[0][:1] == sizes[1][:1]
 
 
 def keeps_numbers(node: Node) -> bool:
@@ -99,5 +136,5 @@ def keeps_numbers(node: Node) -> bool:
         return True
     if node.target != aten._to_copy.default or set(node.kwargs) != {"dtype"}:
         return False
-    before, after = result_of(node.args[0]).dtype, result_of(node).dtype  # pyright: ignore[reportArgumentType]
+    before, after = (result_of(one).dtype for one in (node.all_input_nodes[0], node))
     return before.is_floating_point and after.is_floating_point and after.itemsize <= before.itemsize

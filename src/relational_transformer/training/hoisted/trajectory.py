@@ -46,7 +46,7 @@ class HoistedTrajectory:
         plan = self._plans["plan"]
         once = _Once(plan, values.detach(), [*tensors_of(inputs), *tensors_of(steps[0].totals)], self.precision)
         shared = _Share.apply(once, len(steps), values)
-        others, taps = shared[: plan.pieces.num_others], shared[plan.pieces.num_others :]
+        others, taps = shared[: plan.pieces.has_others], shared[plan.pieces.has_others :]
         carry = like_later_ones(pytree.tree_map_only(Tensor, Tensor.detach, plan.start))
         for number, step in enumerate(steps):
             of_step = taps[number * len(plan.pieces.taps) : (number + 1) * len(plan.pieces.taps)]
@@ -84,7 +84,7 @@ class HoistedTrajectory:
 
         num_fixed = len(tensors_of(fixed))
         pieces = split(trace(whole_step, tensors_of(arguments), compiled), num_fixed)
-        num_learnt = pieces.num_weights + pieces.num_others
+        num_learnt = pieces.num_weights + pieces.has_others
 
         def learnt_of(values: Tensor, *inputs: Tensor) -> Sequence[Tensor]:
             return pieces.once(for_computing(values, self.precision), *inputs)[:num_learnt]
@@ -128,8 +128,8 @@ class _Once:
             results = plan.once(for_computing(values, precision), *inputs)
         pieces = plan.pieces
         self.weights = results[: pieces.num_weights]
-        self.others = results[pieces.num_weights : pieces.num_weights + pieces.num_others]
-        self.values = results[pieces.num_weights + pieces.num_others :]
+        self.others = results[pieces.num_weights : pieces.num_weights + pieces.has_others]
+        self.values = results[pieces.num_weights + pieces.has_others :]
         self.rows: list[Sequence[Tensor]] = []
 
     def backward(self, others: Sequence[Tensor], taps: list[Sequence[Tensor]]) -> Tensor:
@@ -155,7 +155,7 @@ class _Share(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None, Tensor]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        num_others, num_taps = ctx.once.plan.pieces.num_others, len(ctx.once.plan.pieces.taps)
+        num_others, num_taps = ctx.once.plan.pieces.has_others, len(ctx.once.plan.pieces.taps)
         others, taps = gradients[:num_others], gradients[num_others:]
         steps = [taps[start : start + num_taps] for start in range(0, len(taps), num_taps)]
         return None, None, ctx.once.backward(others, steps)

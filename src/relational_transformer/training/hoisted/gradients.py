@@ -1,7 +1,8 @@
 """The gradients of what all steps share, from what the steps have left side by side."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -9,7 +10,7 @@ from torch import Tensor
 from relational_transformer.nn.kernels.whole_layer.weight_gradients import product
 
 from .splitting import KeptTerm
-from .terms import Kind
+from .terms import FEW, Kind
 
 IN_ONE_LAUNCH = 128
 """So many tensors are concatenated by one launch on CUDA."""
@@ -20,35 +21,48 @@ def weight_gradients(
 ) -> list[Tensor]:
     """The gradients of weights, given rows and the gradients of taps of all steps, [S, T, ...]."""
     found: list[list[Tensor]] = [[] for _ in weights]
-    columns: dict[int, list[KeptTerm]] = defaultdict(list)
-    for term in terms:
-        if term.kind == Kind.PRODUCT and term.row_shape is not None and term.row_shape[-1] == 1:
-            columns[term.tap].append(term)  # one product for all of them
-        else:
-            found[term.weight].append(gradient_of(term, weights[term.weight], rows, taps))
-    for tap, of_tap in columns.items():
-        read = torch.cat([_seen_as(rows[term.row or 0], term.row_shape) for term in of_tap], dim=-1)
-        gradients = product(_seen_as(taps[tap], of_tap[0].shape), read.to(taps[tap].dtype)).unbind(-1)  # [S, out] each
-        for term, gradient in zip(of_tap, gradients, strict=True):
-            found[term.weight].append(gradient.reshape(weights[term.weight].shape))
+    for alike in _together(terms, weights):
+        gradients = [_seen_as(taps[term.tap], term.shape) for term in alike]  # [S, T, ..., out]
+        read = [_seen_as(rows[term.row], term.row_shape) for term in alike if term.row is not None]  # [S, T, ..., in]
+        for term, result in zip(
+            alike, _gradients(alike[0].kind, weights[alike[0].weight], gradients, read), strict=True
+        ):
+            found[term.weight].append(result)
     return [sum(parts[1:], parts[0]) for parts in found]
 
 
-def gradient_of(term: KeptTerm, weight: Tensor, rows: Sequence[Tensor], taps: Sequence[Tensor]) -> Tensor:
-    """The gradient that one term gives to its weight."""
-    gradient = _seen_as(taps[term.tap], term.shape)  # [S, T, ..., out]
-    if term.row is None:
-        return _sum_to(gradient, weight.shape)
-    read = _seen_as(rows[term.row], term.row_shape).to(gradient.dtype)  # [S, T, ..., in]
-    match term.kind:
+def _gradients(kind: Kind, like: Tensor, gradients: list[Tensor], read: list[Tensor]) -> Sequence[Tensor]:
+    """The gradients of terms that `_together` has put together, for weights that look alike."""
+    match kind:
+        case Kind.SUM:
+            return _sums_to(_stacked(gradients), like.shape)
         case Kind.SCALE:
-            return _sum_to(read * gradient, weight.shape)
-        case Kind.DOT:
-            return product(gradient.unsqueeze(-1), read).view(weight.shape)
-        case _ if weight.stride(1) < weight.stride(2):  # the transpose of a Linear's: laid out as it is
-            return product(gradient, read).transpose(1, 2)
-        case _:
-            return product(read, gradient)
+            return _sums_to(_stacked(read).to(gradients[0].dtype) * _stacked(gradients), like.shape)
+        case Kind.DOT:  # the same is read, for several numbers
+            stacked = torch.stack(gradients, dim=-1).to(read[0].dtype)
+            return [one.reshape(like.shape) for one in product(stacked, read[0]).unbind(1)]
+        case Kind.PRODUCT if read[0].shape[-1] == 1:  # several columns make the same
+            columns = torch.cat(read, dim=-1).to(gradients[0].dtype)
+            return [one.reshape(like.shape) for one in product(gradients[0], columns).unbind(-1)]
+        case Kind.PRODUCT if like.stride(1) < like.stride(2):  # the transpose of a Linear's weight: laid out as it is
+            return [product(gradients[0], read[0].to(gradients[0].dtype)).transpose(1, 2)]
+        case Kind.PRODUCT:
+            return [product(read[0].to(gradients[0].dtype), gradients[0])]
+
+
+def _together(terms: Sequence[KeptTerm], weights: Sequence[Tensor]) -> Iterable[list[KeptTerm]]:
+    """Terms that few launches deal with at once: columns and rows of one product, and small sums of one shape."""
+    groups: dict[Any, list[KeptTerm]] = defaultdict(list)
+    for number, term in enumerate(terms):
+        shape, key = weights[term.weight].shape, None
+        if term.kind == Kind.DOT:
+            key = term.row
+        elif term.row_shape is not None and term.row_shape[-1] == 1:
+            key = term.tap
+        elif term.kind in (Kind.SUM, Kind.SCALE) and term.shape.numel() <= FEW * term.shape[0]:
+            key = term.shape
+        groups[number if key is None else (term.kind, key, shape)].append(term)
+    return groups.values()
 
 
 def side_by_side(steps: Sequence[Sequence[Tensor]]) -> list[Tensor]:
@@ -61,18 +75,20 @@ def side_by_side(steps: Sequence[Sequence[Tensor]]) -> list[Tensor]:
     joined: dict[int, Tensor] = {}
     together: dict[torch.dtype, list[int]] = defaultdict(list)
     for number, tensor in enumerate(steps[0]):
-        if len(tensor) * len(steps) > IN_ONE_LAUNCH:
-            joined[number] = torch.stack([step[number] for step in steps], dim=1)
-        else:
+        if all(step[number].is_contiguous() for step in steps) and len(tensor) * len(steps) <= IN_ONE_LAUNCH:
             together[tensor.dtype].append(number)
+        else:  # few axes, or else they are copied one by one
+            parts = [step[number].flatten(1, -2) if tensor.dim() > 3 else step[number] for step in steps]
+            joined[number] = torch.stack(parts, dim=1).view(len(tensor), len(steps), *tensor.shape[1:])
     for numbers in together.values():
         # Larger ones first: small ones of odd sizes would put them out of alignment.
         numbers.sort(key=lambda number: -steps[0][number].numel())
-        parts = [step[number][seed].flatten() for number in numbers for seed in range(len(steps[0][number])) for step in steps]
+        seeds = {number: range(len(steps[0][number])) for number in numbers}
+        parts = [step[number][seed].flatten() for number in numbers for seed in seeds[number] for step in steps]
         sizes = [len(steps) * steps[0][number].numel() for number in numbers]
         for number, block in zip(numbers, torch.cat(parts).split(sizes), strict=True):
-            seeds, *rest = steps[0][number].shape
-            joined[number] = block.view(seeds, len(steps), *rest)
+            shape = steps[0][number].shape
+            joined[number] = block.view(shape[0], len(steps), *shape[1:])
     return [joined[number] for number in range(len(steps[0]))]
 
 
@@ -82,7 +98,11 @@ def _seen_as(tensor: Tensor, shape: torch.Size | None) -> Tensor:
     return tensor.reshape(*tensor.shape[:2], *shape[1:])
 
 
-def _sum_to(gradient: Tensor, shape: torch.Size) -> Tensor:
-    """The sum over all steps and over what `shape` [S, ...] has been repeated along."""
-    repeated = [axis + 1 for axis, size in enumerate(shape) if axis and size < gradient.shape[axis + 1]]
-    return gradient.sum([1, *repeated]).view(shape)
+def _stacked(tensors: Sequence[Tensor]) -> Tensor:
+    return torch.stack(list(tensors)) if len(tensors) > 1 else tensors[0].unsqueeze(0)
+
+
+def _sums_to(gradients: Tensor, shape: torch.Size) -> Sequence[Tensor]:
+    """Of each of [K, S, T, ...] the sum over all steps and over what `shape` [S, ...] has been repeated along."""
+    repeated = [axis + 2 for axis, size in enumerate(shape) if axis and size < gradients.shape[axis + 2]]
+    return gradients.sum([2, *repeated]).view(-1, *shape).unbind(0)

@@ -64,7 +64,9 @@ def split(traced: GraphModule, num_fixed: int) -> Pieces:
     inputs = traced.graph.find_nodes(op="placeholder")
     (output,) = traced.graph.find_nodes(op="output")
     sorted_nodes = _sort(nodes, inputs[:num_fixed], inputs[num_fixed:])
-    found = find_terms(sorted_nodes.changing, sorted_nodes.learnt, sorted_nodes.fixed)
+    overwritten = _overwritten(nodes)  # what is read of these depends on when
+    ends = [node for node in sorted_nodes.changing if node not in overwritten]
+    found = find_terms(ends, sorted_nodes.learnt, sorted_nodes.fixed | overwritten)
     return _Cut(traced, inputs[:num_fixed], inputs[num_fixed:], output, sorted_nodes, found).pieces()
 
 

@@ -2,12 +2,13 @@ r"""Where a step adds, or multiplies by, something learnt that is the same in al
 
 The gradient of such a term is a sum over the steps, of the gradient where the term ends and of what was multiplied:
 
-$$y_t = x_t W + b \qquad dW = \sum_t x_t^\top dy_t = [x_1; \dots; x_T]^\top [dy_1; \dots; dy_T] \qquad db = \sum_t dy_t$$
+$$y_t = x_t W + b \qquad dW = \sum_t x_t^\top dy_t = [x_1; \dots; x_T]^\top [dy_1; \dots; dy_T] \qquad
+db = \sum_t dy_t$$
 
 So it is enough that a step leaves $x_t$ and $dy_t$ behind.
 """
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any
@@ -71,18 +72,18 @@ def find_terms(nodes: Iterable[Node], learnt: Container[Node], fixed: Container[
         before = [argument for argument in node.args[:2] if isinstance(argument, Node)]
         shared = [argument for argument in before if argument in learnt]
         others = [argument for argument in before if argument not in fixed]
-        passed_on = [other for other in others if other in found and can_go_on(other, node)]
+        passed_on = [other for other in others if other in found and before.count(other) == 1 and can_go_on(other, node)]
         if len(shared) == len(others) == 1 and node.target in (aten.bmm.default, aten.mul.Tensor):
-            found |= {node: [term] for term in factors(node, shared[0], others[0])}
-        elif is_addition(node) and len(shared) == len(others) == 1:
+            term = multiplication(node, shared[0], others[0])
+            found |= {} if term is None else {node: [term]}
+        elif is_addition(node) and len(shared) == len(others) == 1 and is_repeated_within(shared[0], node):
             if passed_on or shape_of(shared[0]) == shape_of(node) or is_little(node):
                 _pass_on(found, passed_on, node)
                 found[node].append(Term(Kind.SUM, shared[0], None, node, shape_of(node)))
         elif len(passed_on) == len(others) > 0 and (is_addition(node) or keeps_numbers(node)):
             _pass_on(found, passed_on, node)
-        elif is_sum_of_rows(node) and others[0] in found and len(others[0].users) == 1:
-            if all(term.kind == Kind.SCALE and term.factor is not None for term in found[others[0]]):
-                found[node] = [replace(term, kind=Kind.DOT, shape=shape_of(node)) for term in found.pop(others[0])]
+        elif others and is_sum_of_rows(node) and are_scaled(found.get(others[0])) and len(others[0].users) == 1:
+            found[node] = [replace(term, kind=Kind.DOT, shape=shape_of(node)) for term in found.pop(others[0])]
     return found
 
 
@@ -90,19 +91,27 @@ def _pass_on(found: Terms, before: list[Node], node: Node) -> None:
     found[node] = [term for one in before for term in found.pop(one)]
 
 
-def factors(node: Node, fixed: Node, other: Node) -> Iterator[Term]:
-    """The term that a multiplication is, if it is one."""
+def multiplication(node: Node, shared: Node, other: Node) -> Term | None:
+    """The term that a multiplication of `other` by something `shared` is, if it is one."""
     if node.target == aten.bmm.default:
-        if node.args[1] is fixed:
-            yield Term(Kind.PRODUCT, fixed, other, node, shape_of(node))
-        return
-    vector, rows = shape_of(fixed), shape_of(other)
+        return Term(Kind.PRODUCT, shared, other, node, shape_of(node)) if node.args[1] is shared else None
+    vector, rows = shape_of(shared), shape_of(other)
     if len(vector) != len(rows) or vector[0] != rows[0] or vector.numel() != vector[0] * vector[-1]:
-        return
+        return None
     if rows[-1] == 1 and rows.numel() > rows[0]:  # columns [S, ..., 1] by a row [S, 1, ..., out]
-        yield Term(Kind.PRODUCT, fixed, other, node, shape_of(node))
-    elif rows[-1] == vector[-1] and is_little(node):
-        yield Term(Kind.SCALE, fixed, other, node, shape_of(node))
+        return Term(Kind.PRODUCT, shared, other, node, shape_of(node))
+    if rows[-1] == vector[-1] and is_little(node):
+        return Term(Kind.SCALE, shared, other, node, shape_of(node))
+    return None
+
+
+def is_repeated_within(shared: Node, node: Node) -> bool:
+    """Whether each seed has its own of something added, repeated along other axes if at all."""
+    return len(shape_of(shared)) == len(shape_of(node)) and shape_of(shared)[0] == shape_of(node)[0]
+
+
+def are_scaled(terms: list[Term] | None) -> bool:
+    return terms is not None and all(term.kind == Kind.SCALE for term in terms)
 
 
 def is_little(node: Node) -> bool:

@@ -117,7 +117,9 @@ def test_of_what_is_learnt_only_the_scores_of_pointers_are_added_up_step_by_step
 def test_what_is_kept_for_the_weights_decides_about_recomputing(monkeypatch):
     engine = make_engine("mpnn", "insertion_sort")
     needed = []
-    monkeypatch.setattr("relational_transformer.training.engine.is_too_much_to_keep", lambda size, _: needed.append(size))
+    monkeypatch.setattr(
+        "relational_transformer.training.engine.is_too_much_to_keep", lambda size, _: needed.append(size)
+    )
     engine._must_recompute()
     of_a_step = engine._hoisted.kept_bytes(1)
     (made,) = engine._hoisted._plans

@@ -72,7 +72,9 @@ def find_terms(nodes: Iterable[Node], learnt: Container[Node], fixed: Container[
         before = [argument for argument in node.args[:2] if isinstance(argument, Node)]
         shared = [argument for argument in before if argument in learnt]
         others = [argument for argument in before if argument not in fixed]
-        passed_on = [other for other in others if other in found and before.count(other) == 1 and can_go_on(other, node)]
+        passed_on = [
+            other for other in others if other in found and before.count(other) == 1 and can_go_on(other, node)
+        ]
         if len(shared) == len(others) == 1 and node.target in (aten.bmm.default, aten.mul.Tensor):
             term = multiplication(node, shared[0], others[0])
             found |= {} if term is None else {node: [term]}

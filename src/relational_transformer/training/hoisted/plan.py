@@ -46,7 +46,7 @@ def make_plan(
 ) -> Plan:
     """The plan for parameters `values`, inputs and steps that look like these."""
     values = values.detach()
-    computed = for_computing(values, precision).requires_grad_()
+    computed = for_computing(values, precision).detach().requires_grad_()
     encode, begin, advance = (
         over_seeds(network, method, keep_axis=True) for method in ("encode_inputs", "initial_carry", "training_step")
     )
@@ -63,15 +63,19 @@ def make_plan(
 
     _, *other_inputs = tensors_of(fixed)
     pieces = split(trace(whole_step, tensors_of(arguments), methods.compiled), 1 + len(other_inputs))
-    backward = _trace_backward(pieces, values, other_inputs, precision, methods.compiled)
+    backward, example = _trace_backward(pieces, values, other_inputs, precision, methods.compiled)
     graphs = (pieces.once, pieces.step, backward)
-    compiled = (compiled_for(graph, methods.device) if methods.compiled else graph for graph in graphs)
-    return Plan(pieces, start, *compiled)
+    plan = Plan(pieces, start, *(compiled_for(one, methods.device) if methods.compiled else one for one in graphs))
+    with torch.no_grad():
+        plan.backward(*example)  # compiled here, and not in the thread that autograd will call it from
+    return plan
 
 
 def _trace_backward(
     pieces: Pieces, values: Tensor, inputs: list[Tensor], precision: Precision, for_compiler: bool
-) -> torch.fx.GraphModule:
+) -> tuple[torch.fx.GraphModule, list[Tensor]]:
+    """`Plan.backward` as a graph, and what it may be called with."""
+
     def learnt_of(values: Tensor, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
         return pieces.once(for_computing(values, precision), *inputs)[: pieces.num_weights + pieces.has_others]
 
@@ -90,7 +94,8 @@ def _trace_backward(
         )
         weights, others = learnt[: pieces.num_weights], learnt[pieces.num_weights :]
         gradients = weight_gradients(pieces.terms, weights, side_by_side([rows]), side_by_side([taps]))
-    return trace(backward, [values, *inputs, *gradients, *others], for_compiler)
+    example = [values, *inputs, *gradients, *others]
+    return trace(backward, example, for_compiler), example
 
 
 def tensors_of(tree: Any) -> list[Tensor]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from relational_transformer.nn.kernels.dispatch import current_mode
 from relational_transformer.reasoning.features import Batch, Packed
 from relational_transformer.reasoning.network import Carry, EncodedInputs, Network
 from relational_transformer.reasoning.steps import Schedule, Step, aligned_rows, make_steps
@@ -77,8 +78,10 @@ class Engine:
     @property
     def shares_steps(self) -> bool:
         """Whether what all steps of a trajectory share is computed once (`hoisted/`): where the steps are compiled and
-        keep what they compute. Uncompiled, on a CPU, it takes longer for one seed, and seconds to begin."""
-        return self._methods.compiled and not self.recompute and not self.layers_are_kernels
+        keep what they compute. Uncompiled, on a CPU, it takes longer for one seed, and seconds to begin. Fused kernels
+        that were asked for make the gradients of their weights themselves."""
+        plain = not self.layers_are_kernels and current_mode() is not True
+        return plain and self._methods.compiled and not self.recompute
 
     def load(self, drawn: Draw) -> None:
         """Take what the next steps are made of."""

@@ -156,3 +156,10 @@ def test_what_is_learnt_and_used_otherwise_is_handed_to_every_step():
 def test_what_is_written_into_is_made_anew_in_every_step():
     assert aten.mul_.Tensor in targets(cut(written_into).step)
     assert aten.mul_.Tensor not in targets(cut(written_into).once)
+
+
+def test_chance_decides_anew_in_every_step():
+    pieces = cut(lambda values, given, hidden: torch.bmm(hidden, torch.dropout(matrix(values), 0.5, True)))
+    dropping = [target for target in targets(pieces.step) if "bernoulli" in str(target) or "dropout" in str(target)]
+    assert dropping
+    assert not [target for target in targets(pieces.once) if target in dropping]

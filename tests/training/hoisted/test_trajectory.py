@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from relational_transformer.nn import kernels
 from relational_transformer.processors.settings import find_settings
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.training import Protocol, fleet_methods
@@ -145,3 +146,11 @@ def test_what_is_kept_for_the_weights_decides_about_recomputing(monkeypatch):
     monkeypatch.setattr(engine._hoisted, "kept_bytes", lambda steps: 0)
     engine._must_recompute()
     assert needed[0] - needed[1] == of_a_step * (max(engine.buckets) - 1)
+
+
+def test_fused_kernels_that_were_asked_for_take_their_steps_one_by_one():
+    engine = make_engine("rt", "bfs")
+    with kernels.use_kernels(True):
+        assert not engine.shares_steps
+    with kernels.use_kernels("auto"):
+        assert engine.shares_steps

@@ -85,7 +85,7 @@ def _sort(nodes: list[Node], fixed_inputs: list[Node], changing_inputs: list[Nod
     changing, all_changing = [], {*changing_inputs, *_overwritten(nodes)}
     for node in nodes:
         before = node.all_input_nodes
-        if node in all_changing or any(one in all_changing for one in before):
+        if node in all_changing or _is_random(node) or any(one in all_changing for one in before):
             all_changing.add(node)
             changing.append(node)
         elif any(one in fixed for one in before):
@@ -111,6 +111,10 @@ def _overwritten(nodes: Iterable[Node]) -> set[Node]:
 def _writes(node: Node) -> bool:
     schema = getattr(node.target, "_schema", None)
     return schema is not None and schema.is_mutable
+
+
+def _is_random(node: Node) -> bool:
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
 def _passes_gradients(node: Node) -> bool:

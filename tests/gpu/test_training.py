@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from relational_transformer.nn import kernels
-from relational_transformer.processors.settings import TUNED, find_settings
+from relational_transformer.processors.settings import TUNED
 from relational_transformer.training import Protocol, RunFolder, TrainConfig, Trainer
-from relational_transformer.training.engine import Engine
 from relational_transformer.training.session import train_together
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
@@ -59,16 +58,6 @@ def test_kernels_train_like_the_plain_path(tmp_path, precision, compile):
     with kernels.use_kernels(False):
         plain = run(setting, tmp_path / "plain")
     torch.testing.assert_close(fused.losses[0], plain.losses[0], rtol=0.02, atol=0.02)
-
-
-@pytest.mark.parametrize("model", ["mpnn", "transformer"])
-def test_steps_that_share_what_they_can_train_like_steps_one_by_one(tmp_path, model: str, monkeypatch):
-    setting = config(model=model, settings=find_settings(model), precision="fp32", compile="on")
-    shared = run(setting, tmp_path / "shared")
-    assert shared.engine.shares_steps
-    monkeypatch.setattr(Engine, "shares_steps", False)
-    one_by_one = run(setting, tmp_path / "one by one")
-    torch.testing.assert_close(shared.losses[0], one_by_one.losses[0], rtol=1e-3, atol=1e-3)
 
 
 def test_fleets_side_by_side_equal_fleets_alone(tmp_path):

@@ -7,19 +7,20 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map_only
 from torch.utils.checkpoint import checkpoint
 
-from relational_transformer.clrs.spec import Type
-from relational_transformer.reasoning.features import Batch
+from relational_transformer.nn.kernels.dispatch import current_mode
+from relational_transformer.reasoning.features import Batch, Packed
 from relational_transformer.reasoning.network import Carry, EncodedInputs, Network
 from relational_transformer.reasoning.steps import Schedule, Step, aligned_rows, make_steps
 
 from .adam import Adam
 from .around_layers import AroundLayers
 from .data import Draw, Split, length_buckets, outputs_of, take
+from .first_carry import like_later_ones
 from .fleet import Fleet
 from .fleet_methods import FleetMethods
+from .hoisted.trajectory import HoistedTrajectory
 from .memory import is_too_much_to_keep, saved_bytes
 from .over_seeds import over_seeds
 from .precision import Precision, for_computing
@@ -61,16 +62,26 @@ class Engine:
         self._schedule = over_seeds(network, "schedule")
         self._methods = FleetMethods(network, fleet, self.device, compiled)
         self._around = AroundLayers(self._methods, network, split.num_nodes, precision)
+        self._hoisted = HoistedTrajectory(self._methods, network, precision)
 
     def share_compiled(self, other: "Engine") -> None:
         """Use what another engine of the same shapes compiles, instead of compiling it again."""
         self._methods.share(other._methods)
+        self._hoisted.share(other._hoisted)
         self.adam.share_compiled(other.adam)
 
     @property
     def layers_are_kernels(self) -> bool:
         """Whether every layer is one fused kernel, forward and backward."""
         return self._around.fits and not self.recompute
+
+    @property
+    def shares_steps(self) -> bool:
+        """Whether what all steps of a trajectory share is computed once (`hoisted/`): where the steps are compiled and
+        keep what they compute. Uncompiled, on a CPU, it takes longer for one seed, and seconds to begin. Fused kernels
+        that were asked for make the gradients of their weights themselves."""
+        plain = not self.layers_are_kernels and current_mode() is not True
+        return plain and self._methods.compiled and not self.recompute
 
     def load(self, drawn: Draw) -> None:
         """Take what the next steps are made of."""
@@ -106,24 +117,26 @@ class Engine:
     def loss(self, values: Tensor, batch: Batch, steps: list[Step]) -> Tensor:
         """The loss of every seed, [S], on a batch [S, B, ...] and its steps.
 
-        `values` is a vector like `fleet.values`. Steps take it whole and not by name, so that over the steps one
-        gradient is added up and not a hundred.
+        `values` is a vector like `fleet.values`.
         """
-        values = for_computing(values, self.precision)
         if self.layers_are_kernels:
-            return self._around.run(self._around.begin(values), batch, steps)
-        encoded = self._methods("encode_inputs", values, batch.inputs)
-        carry = self._like_later_ones(self._methods("initial_carry", values, encoded))
-        for step in steps:
-            carry = self._advance(values, encoded, carry, step)
+            return self._around.run(self._around.begin(for_computing(values, self.precision)), batch, steps)
+        run = self._hoisted.run if self.shares_steps else self._run
+        carry = run(values, batch.inputs, steps)
         return self._methods("loss", None, outputs_of(batch), carry._replace(hints={}))
 
-    def _like_later_ones(self, carry: Carry) -> Carry:
-        """The first carry with gradients where later ones have them, so that to the compiler all steps are alike."""
-        marked = tree_map_only(Tensor, lambda leaf: leaf.contiguous().requires_grad_(), carry._replace(hints={}))
-        learnt = {group.key for group in self.network.hints if group.type == Type.SCALAR}
-        hints = {key: hint.contiguous().requires_grad_(key in learnt) for key, hint in carry.hints.items()}
-        return marked._replace(hints=hints)
+    def _run(self, values: Tensor, inputs: Packed, steps: list[Step]) -> Carry:
+        """The carry after all steps, each of which computes all that it needs.
+
+        Steps take the parameters whole and not by name, so that over the steps one gradient is added up and not a
+        hundred.
+        """
+        values = for_computing(values, self.precision)
+        encoded = self._methods("encode_inputs", values, inputs)
+        carry = like_later_ones(self.network, self._methods("initial_carry", values, encoded))
+        for step in steps:
+            carry = self._advance(values, encoded, carry, step)
+        return carry
 
     def _advance(self, values: Tensor, encoded: EncodedInputs, carry: Carry, step: Step) -> Carry:
         if not self.recompute:
@@ -171,7 +184,10 @@ class Engine:
         if most <= 3:
             return False
         sizes = [saved_bytes(lambda num_hints=num_hints: self._forward(num_hints)) for num_hints in (2, 3)]
-        sizes = [size + self._around.kept_bytes(number, self.batch_size) for number, size in enumerate(sizes, 1)]
+        kept = [
+            self._around.kept_bytes(number, self.batch_size) + self._hoisted.kept_bytes(number) for number in (1, 2)
+        ]
+        sizes = [size + more for size, more in zip(sizes, kept, strict=True)]
         return is_too_much_to_keep(sizes[0] + (sizes[1] - sizes[0]) * (most - 2), self.device)
 
     def _capture(self, num_hints: int) -> Callable[[], None]:

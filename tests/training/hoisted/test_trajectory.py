@@ -1,0 +1,156 @@
+"""A trajectory whose shared parts are computed once: losses and gradients are those of the steps one by one."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from relational_transformer.nn import kernels
+from relational_transformer.processors.settings import find_settings
+from relational_transformer.reasoning.build import build_network
+from relational_transformer.training import Protocol, fleet_methods
+from relational_transformer.training.data import draw, load_split
+from relational_transformer.training.engine import Engine
+from relational_transformer.training.fleet import Fleet, initialise
+from relational_transformer.training.hoisted import plan
+from relational_transformer.training.hoisted.tracing import trace
+from relational_transformer.training.precision import Precision, set_precision
+from relational_transformer.training.splits import make_split
+
+CPU = torch.device("cpu")
+BATCH = 2
+SMALL = {"hidden_size": 12, "num_heads": 2, "num_layers": 2, "node_hidden_size": 6, "edge_hidden_sizes": (4, 3)}
+
+
+@pytest.fixture(autouse=True)
+def _uncompiled(monkeypatch):
+    """What would be compiled is traced for the compiler, but runs as it is."""
+    for module in (plan, fleet_methods):
+        monkeypatch.setattr(module, "compiled_for", lambda function, device: function)
+
+
+def make_engine(
+    model: str, task: str, seeds: tuple[int, ...] = (0, 1, 2), precision: Precision = "fp64", teacher_forcing=0.5
+) -> Engine:
+    settings = replace(find_settings(model), **SMALL)
+    models = [initialise(lambda: build_network(task, settings), seed) for seed in seeds]
+    for one in models:
+        set_precision(precision, one)
+    split = load_split(models[0], make_split(task, "train", Protocol(train_examples=12, train_nodes=5)), CPU)
+    made = Engine(
+        models[0], Fleet(models, CPU), split,
+        learning_rate=0.01, batch_size=BATCH, precision=precision, compiled=False, recompute=False,
+    )  # fmt: skip
+    made._methods.compiled = True
+    made.load(draw(seeds, 0, 1, BATCH, len(split), split.num_steps - 1, teacher_forcing))
+    return made
+
+
+def loss_and_gradient(engine: Engine, num_hints: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
+    losses, values = engine._forward(min(num_hints, engine.split.num_steps))
+    return losses.detach(), torch.autograd.grad(losses, values, torch.arange(1.0, len(losses) + 1).to(losses))[0]
+
+
+def step_by_step(engine: Engine) -> Engine:
+    """The same engine, made to keep nothing: the steps are run one by one and computed again."""
+    engine.recompute = True
+    assert not engine.shares_steps
+    return engine
+
+
+@pytest.mark.parametrize(
+    ("model", "task"),
+    [
+        *(("mpnn", "bfs"), ("mpnn", "dfs"), ("mpnn", "floyd_warshall"), ("pgn", "dfs"), ("pgn_masked", "bfs")),
+        *(("transformer", "insertion_sort"), ("transformer", "segments_intersect"), ("transformer", "dfs")),
+        *(("gat", "bfs"), ("gatv2", "insertion_sort"), ("deep_sets", "dfs")),
+        *(("rt", "bfs"), ("rt", "floyd_warshall"), ("rt_core", "insertion_sort")),
+    ],
+)
+def test_gradients_are_those_of_the_steps_one_by_one(model: str, task: str):
+    engine = make_engine(model, task)
+    assert engine.shares_steps
+    losses, gradient = loss_and_gradient(engine)
+    true_losses, true_gradient = loss_and_gradient(step_by_step(engine))
+    torch.testing.assert_close(losses, true_losses, rtol=1e-12, atol=0)
+    blocks, true_blocks = engine.fleet.split(gradient), engine.fleet.split(true_gradient)
+    largest = true_gradient.abs().max().item()
+    for name, block in blocks.items():
+        torch.testing.assert_close(
+            block, true_blocks[name], rtol=1e-9, atol=1e-13 * largest, msg=lambda text, name=name: f"{name}: {text}"
+        )
+
+
+def test_a_fleet_has_the_gradients_of_separate_seeds():
+    together = make_engine("mpnn", "bfs", (0, 1))
+    _, gradient = loss_and_gradient(together)
+    blocks = together.fleet.split(gradient)
+    for number, seed in enumerate((0, 1)):
+        alone = make_engine("mpnn", "bfs", (seed,))
+        alone.hints_of_step = together.hints_of_step
+        _, of_one = loss_and_gradient(alone)
+        for name, block in alone.fleet.split(of_one).items():
+            torch.testing.assert_close(blocks[name][number] / (number + 1), block[0], rtol=1e-9, atol=1e-12)
+
+
+def test_longer_and_shorter_trajectories_share_a_plan_and_so_do_other_fleets(monkeypatch):
+    first, second = make_engine("deep_sets", "bfs"), make_engine("deep_sets", "bfs", (3, 4, 5))
+    second.share_compiled(first)
+    loss_and_gradient(first)
+    monkeypatch.setattr(plan, "trace", None)  # nothing more is traced
+    for one in (first, second):
+        for num_hints in (2, 3):
+            losses, gradient = loss_and_gradient(one, num_hints)
+            one.recompute = True
+            true_losses, true_gradient = loss_and_gradient(one, num_hints)
+            one.recompute = False
+            torch.testing.assert_close(losses, true_losses, rtol=1e-12, atol=0)
+            torch.testing.assert_close(gradient, true_gradient, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("model", ["mpnn", "transformer"])
+def test_of_all_parameters_only_the_scores_of_pointers_go_through_the_steps(model: str, monkeypatch):
+    monkeypatch.setattr("relational_transformer.training.hoisted.terms.FEW", 2 * 5 * 24)  # of nodes, not of edges
+    engine = make_engine(model, "bfs")
+    loss_and_gradient(engine)
+    (made,) = engine._hoisted._plans
+    (others,) = made.pieces.step.graph.find_nodes(op="placeholder", target="others")
+    (blocks,) = others.users
+    assert blocks.args[1] == [engine.fleet.parameters["decoders.readouts.score.weight"].numel()]
+
+
+@pytest.mark.parametrize("model", ["mpnn", "transformer"])
+def test_in_bfloat16_they_are_as_close_to_float64_as_those_of_the_steps_one_by_one(model: str, monkeypatch):
+    # Neither the network's own hints, which are decisions, nor the formulas that are compiled: rounding would differ.
+    monkeypatch.setattr(plan, "trace", lambda function, tensors, _: trace(function, tensors, for_compiler=False))
+    exact, engine = (make_engine(model, "bfs", precision=one, teacher_forcing=1.0) for one in ("fp64", "bf16"))
+    _, true = loss_and_gradient(exact)
+    _, found = loss_and_gradient(engine)
+    _, one_by_one = loss_and_gradient(step_by_step(engine))
+    error, allowed = ((gradient - true).norm() for gradient in (found, one_by_one))
+    assert error <= 1.1 * allowed
+
+
+def test_what_is_kept_for_the_weights_decides_about_recomputing(monkeypatch):
+    engine = make_engine("mpnn", "insertion_sort")
+    needed = []
+    monkeypatch.setattr(
+        "relational_transformer.training.engine.is_too_much_to_keep", lambda size, _: needed.append(size)
+    )
+    engine._must_recompute()
+    of_a_step = engine._hoisted.kept_bytes(1)
+    (made,) = engine._hoisted._plans
+    kept = sum(8 * tensor.numel() for tensor in (*made.pieces.rows, *made.pieces.taps) if tensor.is_floating_point())
+    assert of_a_step == 2 * kept
+    engine._hoisted._plans.clear()
+    monkeypatch.setattr(engine._hoisted, "kept_bytes", lambda steps: 0)
+    engine._must_recompute()
+    assert needed[0] - needed[1] == of_a_step * (max(engine.buckets) - 1)
+
+
+def test_fused_kernels_that_were_asked_for_take_their_steps_one_by_one():
+    engine = make_engine("rt", "bfs")
+    with kernels.use_kernels(True):
+        assert not engine.shares_steps
+    with kernels.use_kernels("auto"):
+        assert engine.shares_steps

@@ -24,6 +24,7 @@ from relational_transformer.nn.kernels.attention_forward import (
     VALUE_ROWS,
     edge_pairs,
     graphs_at_a_time,
+    pair_buffer,
 )
 from relational_transformer.nn.kernels.attention_pairs import (
     attention_columns_kernel,
@@ -31,6 +32,7 @@ from relational_transformer.nn.kernels.attention_pairs import (
     attention_through_values_kernel,
 )
 from relational_transformer.nn.kernels.attention_value import attention_lift_kernel, attention_value_weight_kernel
+from relational_transformer.nn.kernels.edge_sums import sum_of_outer_products
 from relational_transformer.nn.kernels.tiles import AttentionSizes, padded
 
 PROGRAMS = 132 * 24
@@ -73,11 +75,12 @@ def attention_backward(
         gradient, messages, weight, lifted, delta, nodes, ROWS=VALUE_ROWS, **constants, num_warps=2
     )
 
-    chunk = graphs_at_a_time(edges, width)
+    chunk = graphs_at_a_time(edges, width, min(queries, keys) * sizes.groups)
+    buffer = pair_buffer(edges, width, chunk)
     for first in range(0, graphs, chunk):
         count = min(chunk, graphs - first)
         part = slice(first, first + count)
-        pairs = edge_pairs(edges[:, part], weight)
+        pairs = edge_pairs(edges[:, part], weight, buffer)
         attention = edges.new_empty(seeds, count, queries * keys, num_heads)
         splits = parts_of_keys(queries * sizes.groups * count * seeds, keys)
         parts = query_gradient[None]
@@ -146,7 +149,11 @@ def attention_backward(
             **ONE_WARP,
         )
         edge_gradient[:, part].flatten(1, 3).baddbmm_(pairs, weight[:, : 2 * width])
-        add_pair_weight_gradient(weight_gradient[:, : 2 * width], pairs, edges[:, part], new=first == 0)
+        sums = sum_of_outer_products(pairs, edges[:, part].flatten(1, 3))
+        if first == 0:
+            weight_gradient[:, : 2 * width] = sums
+        else:
+            weight_gradient[:, : 2 * width] += sums
 
     value_parts = max(1, min(value_blocks // 4, FEW_SEEDS // seeds))
     target = weight_gradient[:, 2 * width :]
@@ -166,28 +173,3 @@ def parts_of_keys(programs: int, keys: int) -> int:
     (1, 4, 3)
     """
     return max(1, min(triton.cdiv(PROGRAMS, programs), triton.cdiv(keys, KEYS)))
-
-
-def add_pair_weight_gradient(target: Tensor, pairs: Tensor, edges: Tensor, new: bool) -> None:
-    """Put dWq and dWk [S, 2 * H * D, E], the sums over edges of pairs^T edges, into `target`, or add if not new."""
-    seeds, graphs, queries, _, edge_size = edges.shape
-    width = pairs.shape[-1]
-    rows = graphs * queries
-    wanted = max(1, min(rows, FEW_SEEDS // seeds))
-    splits = next(count for count in range(wanted, 0, -1) if rows % count == 0)
-    left = pairs.reshape(seeds * splits, -1, width).transpose(1, 2)
-    right = edges.reshape(seeds * splits, -1, edge_size)
-    if edges.dtype == torch.float32:
-        product = torch.bmm(left, right)
-    elif not edges.is_cuda:
-        product = torch.bmm(left.float(), right.float())
-    elif new and splits == 1:
-        torch.ops.aten.bmm.dtype_out(left, right, torch.float32, out=target)
-        return
-    else:
-        product = torch.bmm(left, right, out_dtype=torch.float32)
-    product = product.view(seeds, splits, width, edge_size).sum(1)
-    if new:
-        target.copy_(product)
-    else:
-        target.add_(product)

@@ -23,7 +23,11 @@ from relational_transformer.nn.kernels.tiles import (
     widen,
 )
 
-PAIR_BUFFER_BYTES = 72 * 2**20
+PAIR_BUFFER_BYTES = 32 * 2**20
+LARGE_PAIR_BUFFER_BYTES = 72 * 2**20  # for graphs so large that the device would be idle with fewer of them
+PROGRAMS = 132 * 12
+"""Programs of one warp that fill a large device."""
+
 VALUE_ROWS = 32
 KEYS = 16
 ONE_WARP = {"num_warps": 1, "num_stages": 1, "maxnreg": 168}  # so that twelve programs fit on a multiprocessor
@@ -163,10 +167,11 @@ def attention_forward(
     if edges.numel() == 0:
         return messages.zero_(), log_sum.zero_(), context.zero_()
     weight = weight.to(edges.dtype)
-    chunk = graphs_at_a_time(edges, width)
+    chunk = graphs_at_a_time(edges, width, queries * sizes.groups)
+    buffer = pair_buffer(edges, width, chunk)
     for first in range(0, graphs, chunk):
         count = min(chunk, graphs - first)
-        pairs = edge_pairs(edges[:, first : first + count], weight)
+        pairs = edge_pairs(edges[:, first : first + count], weight, buffer)
         attention_forward_kernel[(queries * sizes.groups, count, seeds)](
             query,
             key,
@@ -199,14 +204,27 @@ def attention_forward(
     return messages, log_sum, context
 
 
-def edge_pairs(edges: Tensor, weight: Tensor) -> Tensor:
-    """W_q e_ij and W_k e_ij side by side [S, C * NQ * NK, 2 * H * D]."""
-    width = weight.shape[1] // 3
-    return torch.bmm(edges.flatten(1, 3), weight[:, : 2 * width].transpose(1, 2))
+def edge_pairs(edges: Tensor, weight: Tensor, buffer: Tensor) -> Tensor:
+    """W_q e_ij and W_k e_ij side by side [S, C * NQ * NK, 2 * H * D], in the buffer."""
+    seeds, width = weight.shape[0], weight.shape[1] // 3
+    rows = edges.flatten(1, 3)  # [S, C * NQ * NK, E]
+    pairs = buffer[: seeds * rows.shape[1] * 2 * width].view(seeds, -1, 2 * width)
+    return torch.bmm(rows, weight[:, : 2 * width].transpose(1, 2), out=pairs)
 
 
-def graphs_at_a_time(edges: Tensor, width: int) -> int:
-    """How many graphs of every seed share the buffer of the edges' queries and keys."""
+def pair_buffer(edges: Tensor, width: int, graphs: int) -> Tensor:
+    """Room for the edges' queries and keys of some graphs of every seed."""
+    seeds, _, queries, keys, _ = edges.shape
+    return edges.new_empty(seeds * graphs * queries * keys * 2 * width)
+
+
+def graphs_at_a_time(edges: Tensor, width: int, programs: int) -> int:
+    """How many graphs of every seed share the buffer of the edges' queries and keys, at `programs` programs a graph.
+
+    As many as fit, or as it takes to fill the device; all parts of the graphs are about equal.
+    """
     seeds, graphs, queries, keys, _ = edges.shape
-    bytes_per_graph = seeds * queries * keys * 2 * width * edges.element_size()
-    return max(1, min(graphs, PAIR_BUFFER_BYTES // max(1, bytes_per_graph)))
+    graph_bytes = seeds * queries * keys * 2 * width * edges.element_size()
+    wanted = max(PAIR_BUFFER_BYTES // graph_bytes, triton.cdiv(PROGRAMS, seeds * programs))
+    most = max(1, min(graphs, wanted, LARGE_PAIR_BUFFER_BYTES // graph_bytes))
+    return triton.cdiv(graphs, triton.cdiv(graphs, most))

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-PRODUCTS = 128
-"""Products that fill a large device: with fewer seeds, the edges of each are summed in several parts."""
+TILES = 128
+"""Tiles of 128 x 128 results that fill a large device: with fewer, the edges of a seed are summed in several parts."""
 
 
 def sum_of_outer_products(left: Tensor, right: Tensor) -> Tensor:
@@ -13,16 +13,14 @@ def sum_of_outer_products(left: Tensor, right: Tensor) -> Tensor:
     The parts that the rows are cut into are as long as each other, and added in a fixed order.
     """
     seeds, rows, width = left.shape
-    parts = parts_of_rows(rows, seeds)
-    product = float_product(cut(left, parts).transpose(1, 2), cut(right, parts))
+    if rows == 0:
+        return left.new_zeros(seeds, width, right.shape[-1], dtype=torch.float32)
+    one_piece = left.is_contiguous() and right.is_contiguous()
+    parts = parts_of_rows(rows, seeds * -(-width // 128) * -(-right.shape[-1] // 128)) if one_piece else 1
     if parts == 1:
-        return product
-    return product.view(seeds, parts, width, right.shape[-1]).sum(1)
-
-
-def cut(tensor: Tensor, parts: int) -> Tensor:
-    """[S, R, A] -> [S * parts, R / parts, A], a view where the rows of all seeds follow each other at one stride."""
-    return tensor.unflatten(1, (parts, -1)).flatten(0, 1)
+        return float_product(left.transpose(1, 2), right)
+    left, right = (tensor.reshape(seeds * parts, rows // parts, -1) for tensor in (left, right))
+    return float_product(left.transpose(1, 2), right).view(seeds, parts, width, -1).sum(1)
 
 
 def float_product(left: Tensor, right: Tensor) -> Tensor:
@@ -34,11 +32,11 @@ def float_product(left: Tensor, right: Tensor) -> Tensor:
     return torch.bmm(left, right, out_dtype=torch.float32)
 
 
-def parts_of_rows(rows: int, seeds: int) -> int:
-    """Into how many parts of one length to cut the rows of so many seeds.
+def parts_of_rows(rows: int, tiles: int) -> int:
+    """Into how many parts of one length to cut the rows of a product that has so many tiles of results.
 
-    >>> parts_of_rows(4 * 256 * 256, 1), parts_of_rows(4 * 16 * 16, 20), parts_of_rows(257 * 257, 1)
-    (128, 4, 1)
+    >>> parts_of_rows(4 * 256 * 256, 1), parts_of_rows(32 * 64 * 64, 6), parts_of_rows(4 * 16 * 16, 200)
+    (128, 16, 1)
     """
-    wanted = max(1, min(rows, PRODUCTS // seeds))
+    wanted = max(1, min(rows, TILES // tiles))
     return next(count for count in range(wanted, 0, -1) if rows % count == 0)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from relational_transformer.nn import kernels
+from relational_transformer.nn.attention import relational_attention
 from relational_transformer.nn.kernels.attention import attention_backward_operator, attention_operator
 from tests.nn.kernels.cases import (
     DEVICE,
@@ -49,6 +50,28 @@ def test_a_row_that_attends_to_nobody_gives_zeros_and_no_gradient():
     assert (query_gradient[0, 1] == 0).all()
     assert (edge_gradient[0, 1] == 0).all()
     assert messages.isfinite().all()
+
+
+def test_parts_of_the_keys_where_nobody_is_present_count_for_nothing():
+    """The keys of a row are split here: one row sees only the last part, one the first two, one nobody."""
+    case = AttentionCase(queries=3, keys=40, heads=2, head_size=8, edge_size=16)
+    inputs = [tensor[0, 0] for tensor in case.inputs(torch.float32)[:4]] + [case.inputs(torch.float32)[4][0]]
+    mask = torch.zeros(3, 40, dtype=torch.bool, device=DEVICE)
+    mask[0, 32:] = True
+    mask[1, :20] = True
+    gradient = torch.randn(3, 16, device=DEVICE)
+
+    def attend(*inputs):
+        return kernels.relational_attention(*inputs, num_heads=2, attention_mask=mask)
+
+    def plain(*inputs):
+        with kernels.use_kernels(False):
+            return relational_attention(*inputs, num_heads=2, attention_mask=mask).messages
+
+    for fused, expected in zip(
+        output_and_gradients(attend, inputs, gradient), output_and_gradients(plain, inputs, gradient), strict=True
+    ):
+        torch.testing.assert_close(fused, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_reads_slices_of_packed_projections_in_place():

@@ -2,7 +2,8 @@
 
 The edges' queries and keys come from one matrix product, some graphs at a time, in a buffer of bounded size. One kernel
 turns them into attention weights, messages from nodes and the mean edge c_i^h = sum_j a_ij^h e_ij; another, of the
-nodes' size, adds W_v c_i. Values, scores and weights are never written.
+nodes' size, adds W_v c_i. Values, scores and weights are never written. Where rows are few and long, the keys of a row
+are split, and the second kernel puts the parts together.
 """
 
 import math
@@ -27,6 +28,7 @@ PAIR_BUFFER_BYTES = 32 * 2**20
 LARGE_PAIR_BUFFER_BYTES = 72 * 2**20  # for graphs so large that the device would be idle with fewer of them
 PROGRAMS = 132 * 12
 """Programs of one warp that fill a large device."""
+MOST_SPLITS = 8
 
 VALUE_ROWS = 32
 KEYS = 16
@@ -41,9 +43,9 @@ def attention_forward_kernel(
     edges,  # [S, G, NQ, NK, E]
     pairs,  # W_q e_ij and W_k e_ij [S, C, NQ * NK, 2 * H * D] of the graphs first ... first + C
     mask,  # [S, G, NQ, NK] by strides
-    node_part,  # sum_j a_ij v_j [S, G, NQ, H * D]
-    log_sum,  # [S, G, NQ, H], base 2
-    context,  # [S, G, NQ, H, E]: sum_j a_ij e_ij
+    node_parts,  # sum_j a_ij v_j [SPLITS, S, G, NQ, H * D]
+    log_sums,  # [SPLITS, S, G, NQ, H], base 2
+    contexts,  # [SPLITS, S, G, NQ, H, E]: sum_j a_ij e_ij
     query_stride,
     key_stride,
     value_stride,
@@ -58,6 +60,7 @@ def attention_forward_kernel(
     scale,  # log2(e) / sqrt(D)
     HAS_MASK: tl.constexpr,
     ONE_BLOCK: tl.constexpr,  # all keys in one block
+    SPLITS: tl.constexpr,  # parts of the keys, each with a softmax of its own
     KEYS: tl.constexpr,
     PRECISION: tl.constexpr,
     HEADS: tl.constexpr,
@@ -68,13 +71,14 @@ def attention_forward_kernel(
     CHUNK: tl.constexpr,
     CHUNKS: tl.constexpr,
 ):
-    """One head group of one row i of one graph: online softmax over blocks of KEYS keys j."""
+    """One head group and one part of the keys of one row i of one graph: online softmax over blocks of KEYS keys j."""
     WIDTH: tl.constexpr = HEADS * HEAD_SIZE
     GROUPS: tl.constexpr = (HEADS + GROUP_HEADS - 1) // GROUP_HEADS
     STEP: tl.constexpr = 16 // GROUP_HEADS if GROUP_HEADS < 16 else 1
     dtype: tl.constexpr = edges.dtype.element_ty
-    row = tl.program_id(0) // GROUPS
-    group = tl.program_id(0) % GROUPS
+    row = tl.program_id(0) // (GROUPS * SPLITS)
+    group = tl.program_id(0) // SPLITS % GROUPS
+    split = tl.program_id(0) % SPLITS
     seed = tl.program_id(2).to(tl.int64)
     graph = seed * graphs + first + tl.program_id(1)
     buffer = seed * tl.num_programs(1) + tl.program_id(1)
@@ -86,9 +90,10 @@ def attention_forward_kernel(
     pairs += (buffer * queries + row) * keys * 2 * WIDTH
     mask += seed * mask_seed_stride + (first + tl.program_id(1)).to(tl.int64) * mask_graph_stride
     mask += row * mask_row_stride
-    node_part += node * WIDTH
-    log_sum += node * HEADS
-    context += node * HEADS * EDGE_SIZE
+    result = split.to(tl.int64) * tl.num_programs(2) * graphs * queries + node
+    node_parts += result * WIDTH
+    log_sums += result * HEADS
+    contexts += result * HEADS * EDGE_SIZE
 
     columns, column_valid = group_columns(group, HEADS, HEAD_SIZE, HEAD_PAD, GROUP_HEADS)
     row_query = tl.load(query + columns, mask=column_valid, other=0.0).to(tl.float32)[None, :]
@@ -98,7 +103,10 @@ def attention_forward_kernel(
     edge_sum = ()
     for _ in tl.static_range(CHUNKS):
         edge_sum = edge_sum + (tl.zeros((GROUP_HEADS * STEP, CHUNK), tl.float32),)  # noqa: RUF005
-    for start in range(0, KEYS if ONE_BLOCK else keys, KEYS):
+    span = tl.cdiv(tl.cdiv(keys, KEYS), SPLITS) * KEYS
+    begin = 0 if ONE_BLOCK else split * span
+    end = KEYS if ONE_BLOCK else tl.minimum(keys, begin + span)
+    for start in range(begin, end, KEYS):
         j = start + tl.arange(0, KEYS)
         valid = j < keys
         edge_query = load_columns(pairs, j, valid, 2 * WIDTH, columns, column_valid)
@@ -135,16 +143,17 @@ def attention_forward_kernel(
     seen = total > 0.0
     inverse = tl.where(seen, 1.0 / tl.where(seen, total, 1.0), 0.0)
     node_sum *= tl.reshape(spread_heads(inverse[None, :], HEAD_PAD), node_sum.shape)
-    tl.store(node_part + columns, node_sum, mask=column_valid)
+    tl.store(node_parts + columns, node_sum, mask=column_valid)
     heads = group * GROUP_HEADS + tl.arange(0, GROUP_HEADS)
-    logarithm = tl.where(seen, largest + tl.log2(tl.where(seen, total, 1.0)), 0.0)
-    tl.store(log_sum + heads, logarithm, mask=heads < HEADS)
+    nothing = 0.0 if SPLITS == 1 else float("-inf")
+    logarithm = tl.where(seen, largest + tl.log2(tl.where(seen, total, 1.0)), nothing)
+    tl.store(log_sums + heads, logarithm, mask=heads < HEADS)
     wide = tl.arange(0, GROUP_HEADS * STEP)
     heads = group * GROUP_HEADS + wide // STEP
     head_valid = (wide % STEP == 0) & (heads < HEADS)
     inverse = tl.trans(widen(inverse[None, :], STEP))
     for chunk in tl.static_range(CHUNKS):
-        store_chunk(context, heads, head_valid, EDGE_SIZE, edge_sum[chunk] * inverse, chunk, EDGE_SIZE)
+        store_chunk(contexts, heads, head_valid, EDGE_SIZE, edge_sum[chunk] * inverse, chunk, EDGE_SIZE)
 
 
 def attention_forward(
@@ -161,27 +170,33 @@ def attention_forward(
     width = query.shape[-1]
     sizes = AttentionSizes(num_heads, width // num_heads, edge_size, edges.dtype)
     messages = query.new_empty(query.shape)
-    node_part = query.new_empty(query.shape, dtype=torch.float32)
     log_sum = query.new_empty(seeds, graphs, queries, num_heads, dtype=torch.float32)
     context = edges.new_empty(seeds, graphs, queries, num_heads, edge_size)
     if edges.numel() == 0:
         return messages.zero_(), log_sum.zero_(), context.zero_()
     weight = weight.to(edges.dtype)
-    chunk = graphs_at_a_time(edges, width, queries * sizes.groups)
+    chunk = graphs_at_a_time(edges, width, queries * sizes.groups * triton.cdiv(keys, KEYS))
+    splits = splits_of_keys(queries * sizes.groups * chunk * seeds, keys)
+    node_parts = query.new_empty(splits, *query.shape, dtype=torch.float32)
+    log_sums, contexts = log_sum[None], context[None]
+    if splits > 1:
+        log_sums, contexts = (
+            query.new_empty(splits, *tensor.shape, dtype=torch.float32) for tensor in (log_sum, context)
+        )
     buffer = pair_buffer(edges, width, chunk)
     for first in range(0, graphs, chunk):
         count = min(chunk, graphs - first)
         pairs = edge_pairs(edges[:, first : first + count], weight, buffer)
-        attention_forward_kernel[(queries * sizes.groups, count, seeds)](
+        attention_forward_kernel[(queries * sizes.groups * splits, count, seeds)](
             query,
             key,
             value,
             edges,
             pairs,
             query if mask is None else mask.view(torch.uint8),
-            node_part,
-            log_sum,
-            context,
+            node_parts,
+            log_sums,
+            contexts,
             query.stride(2),
             key.stride(2),
             value.stride(2),
@@ -193,15 +208,38 @@ def attention_forward(
             math.log2(math.e) / math.sqrt(sizes.head_size),
             HAS_MASK=mask is not None,
             ONE_BLOCK=keys <= KEYS,
+            SPLITS=splits,
             KEYS=KEYS,
             **sizes.constants(),
             **ONE_WARP,
         )
     nodes = graphs * queries
     attention_project_kernel[(num_heads, triton.cdiv(nodes, VALUE_ROWS), seeds)](
-        context, node_part, weight, messages, nodes, ROWS=VALUE_ROWS, **sizes.constants(), num_warps=2
+        contexts,
+        node_parts,
+        log_sums,
+        weight,
+        messages,
+        context,
+        log_sum,
+        nodes,
+        ROWS=VALUE_ROWS,
+        SPLITS=splits,
+        **sizes.constants(),
+        num_warps=2,
     )
     return messages, log_sum, context
+
+
+def splits_of_keys(programs: int, keys: int) -> int:
+    """Into how many parts to split the keys of so many programs, none of them without keys.
+
+    >>> splits_of_keys(512, 256), splits_of_keys(1536, 64), splits_of_keys(1, 80)
+    (3, 1, 5)
+    """
+    blocks = triton.cdiv(keys, KEYS)
+    most = max(1, min(blocks, PROGRAMS // programs, MOST_SPLITS))
+    return triton.cdiv(blocks, triton.cdiv(blocks, most))
 
 
 def edge_pairs(edges: Tensor, weight: Tensor, buffer: Tensor) -> Tensor:

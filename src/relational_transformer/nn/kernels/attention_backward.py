@@ -25,6 +25,7 @@ from relational_transformer.nn.kernels.attention_forward import (
     edge_pairs,
     graphs_at_a_time,
     pair_buffer,
+    parts_of_keys,
 )
 from relational_transformer.nn.kernels.attention_pairs import (
     attention_columns_kernel,
@@ -34,6 +35,8 @@ from relational_transformer.nn.kernels.attention_pairs import (
 from relational_transformer.nn.kernels.attention_value import attention_lift_kernel, attention_value_weight_kernel
 from relational_transformer.nn.kernels.edge_sums import sum_of_outer_products
 from relational_transformer.nn.kernels.tiles import AttentionSizes, padded
+
+PAIR_BUFFER_BYTES = 72 * 2**20  # more than the forward pass has: the sums over rows want many graphs at once
 
 PROGRAMS = 132 * 24
 """Programs of one warp that fill a large device twice: with fewer rows and head groups, keys are split as well."""
@@ -75,14 +78,14 @@ def attention_backward(
         gradient, messages, weight, lifted, delta, nodes, ROWS=VALUE_ROWS, **constants, num_warps=2
     )
 
-    chunk = graphs_at_a_time(edges, width, min(queries, keys) * sizes.groups)
+    chunk = graphs_at_a_time(edges, width, PAIR_BUFFER_BYTES)
     buffer = pair_buffer(edges, width, chunk)
     for first in range(0, graphs, chunk):
         count = min(chunk, graphs - first)
         part = slice(first, first + count)
         pairs = edge_pairs(edges[:, part], weight, buffer)
         attention = edges.new_empty(seeds, count, queries * keys, num_heads)
-        splits = parts_of_keys(queries * sizes.groups * count * seeds, keys)
+        splits = parts_of_keys(keys, triton.cdiv(PROGRAMS, queries * sizes.groups * count * seeds))
         parts = query_gradient[None]
         if splits > 1:
             parts = query.new_empty(splits, *query.shape, dtype=torch.float32)
@@ -118,7 +121,7 @@ def attention_backward(
         if splits > 1:
             query_gradient[:, part] = parts[:, :, part].sum(0)
         names = ("HEADS", "EDGE_SIZE", "CHUNK", "CHUNKS", "PRECISION")
-        value_splits = parts_of_keys(queries * count * seeds, keys)
+        value_splits = parts_of_keys(keys, triton.cdiv(PROGRAMS, queries * count * seeds))
         attention_through_values_kernel[(queries * value_splits, count, seeds)](
             attention,
             lifted,
@@ -164,12 +167,3 @@ def attention_backward(
     if value_parts > 1:
         target.copy_(by_part.sum(0))
     return query_gradient, key_gradient, value_gradient, edge_gradient, weight_gradient.to(weight_dtype)
-
-
-def parts_of_keys(programs: int, keys: int) -> int:
-    """Into how many parts to split the keys of so many programs.
-
-    >>> parts_of_keys(100_000, 64), parts_of_keys(1024, 256), parts_of_keys(1, 40)
-    (1, 4, 3)
-    """
-    return max(1, min(triton.cdiv(PROGRAMS, programs), triton.cdiv(keys, KEYS)))

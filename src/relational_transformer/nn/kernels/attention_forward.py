@@ -25,7 +25,6 @@ from relational_transformer.nn.kernels.tiles import (
 )
 
 PAIR_BUFFER_BYTES = 32 * 2**20
-LARGE_PAIR_BUFFER_BYTES = 72 * 2**20  # for graphs so large that the device would be idle with fewer of them
 PROGRAMS = 132 * 12
 """Programs of one warp that fill a large device."""
 MOST_SPLITS = 8
@@ -175,8 +174,8 @@ def attention_forward(
     if edges.numel() == 0:
         return messages.zero_(), log_sum.zero_(), context.zero_()
     weight = weight.to(edges.dtype)
-    chunk = graphs_at_a_time(edges, width, queries * sizes.groups * triton.cdiv(keys, KEYS))
-    splits = splits_of_keys(queries * sizes.groups * chunk * seeds, keys)
+    chunk = graphs_at_a_time(edges, width, PAIR_BUFFER_BYTES)
+    splits = parts_of_keys(keys, min(MOST_SPLITS, PROGRAMS // (queries * sizes.groups * chunk * seeds)))
     node_parts = query.new_empty(splits, *query.shape, dtype=torch.float32)
     log_sums, contexts = log_sum[None], context[None]
     if splits > 1:
@@ -231,15 +230,14 @@ def attention_forward(
     return messages, log_sum, context
 
 
-def splits_of_keys(programs: int, keys: int) -> int:
-    """Into how many parts to split the keys of so many programs, none of them without keys.
+def parts_of_keys(keys: int, most: int) -> int:
+    """Into how many parts to split the keys of a row, at most so many, none of them empty.
 
-    >>> splits_of_keys(512, 256), splits_of_keys(1536, 64), splits_of_keys(1, 80)
-    (3, 1, 5)
+    >>> parts_of_keys(256, 3), parts_of_keys(64, 3), parts_of_keys(40, 100), parts_of_keys(64, 0)
+    (3, 2, 3, 1)
     """
     blocks = triton.cdiv(keys, KEYS)
-    most = max(1, min(blocks, PROGRAMS // programs, MOST_SPLITS))
-    return triton.cdiv(blocks, triton.cdiv(blocks, most))
+    return triton.cdiv(blocks, triton.cdiv(blocks, max(1, min(blocks, most))))
 
 
 def edge_pairs(edges: Tensor, weight: Tensor, buffer: Tensor) -> Tensor:
@@ -256,13 +254,9 @@ def pair_buffer(edges: Tensor, width: int, graphs: int) -> Tensor:
     return edges.new_empty(seeds * graphs * queries * keys * 2 * width)
 
 
-def graphs_at_a_time(edges: Tensor, width: int, programs: int) -> int:
-    """How many graphs of every seed share the buffer of the edges' queries and keys, at `programs` programs a graph.
-
-    As many as fit, or as it takes to fill the device; all parts of the graphs are about equal.
-    """
+def graphs_at_a_time(edges: Tensor, width: int, buffer_bytes: int) -> int:
+    """How many graphs of every seed share a buffer of the edges' queries and keys: all parts are about equal."""
     seeds, graphs, queries, keys, _ = edges.shape
     graph_bytes = seeds * queries * keys * 2 * width * edges.element_size()
-    wanted = max(PAIR_BUFFER_BYTES // graph_bytes, triton.cdiv(PROGRAMS, seeds * programs))
-    most = max(1, min(graphs, wanted, LARGE_PAIR_BUFFER_BYTES // graph_bytes))
+    most = max(1, min(graphs, buffer_bytes // graph_bytes))
     return triton.cdiv(graphs, triton.cdiv(graphs, most))

@@ -78,6 +78,7 @@ def attention_backward(
         gradient, messages, weight, lifted, delta, nodes, ROWS=VALUE_ROWS, **constants, num_warps=2
     )
 
+    column_rows = 16 if queries <= 16 else 64  # a warp for each 16: it has no products, and waits for loads alone
     chunk = graphs_at_a_time(edges, width, PAIR_BUFFER_BYTES)
     buffer = pair_buffer(edges, width, chunk)
     for first in range(0, graphs, chunk):
@@ -147,9 +148,9 @@ def attention_backward(
             graphs,
             queries,
             keys,
-            ROWS=16,
+            ROWS=column_rows,
             **{name: constants[name] for name in names},
-            **ONE_WARP,
+            num_warps=column_rows // 16,
         )
         edge_gradient[:, part].flatten(1, 3).baddbmm_(pairs, weight[:, : 2 * width])
         sums = sum_of_outer_products(pairs, edges[:, part].flatten(1, 3))

@@ -32,10 +32,8 @@ def edge_backward_feed_kernel(
     feed_out_bias,  # [S, E]
     feed_norm_weight,  # [S, E]
     last_gradient,  # dy [S, R, E]
-    feed_gradient,  # df [S, R, F]
-    sides,  # [S, R, 2 * M + F]: t = df / std goes into the last columns
+    feed_gradient,  # df [S, R, F], in float32
     norm_parts,  # parts of what the last LayerNorm's weight and bias get [S, P, 2, E]
-    feed_parts,  # parts of sum t m^T, sum t, sum df [S, P, F, M + 2]
     rows,
     TILE: tl.constexpr,
     PRECISION: tl.constexpr,
@@ -48,7 +46,7 @@ def edge_backward_feed_kernel(
     FEED_PAD: tl.constexpr,
     HIDDEN: tl.constexpr,
 ):
-    """dy, df and t of some tiles of TILE edges of one seed, and the sums over them. Rows past the end add zeros."""
+    """dy and df of some tiles of TILE edges of one seed, and the sums over them. Rows past the end add zeros."""
     dtype: tl.constexpr = edges.dtype.element_ty
     seed = tl.program_id(1).to(tl.int64)
     gradient += seed * rows * SIZE
@@ -64,19 +62,13 @@ def edge_backward_feed_kernel(
     feed_norm_weight += seed * SIZE
     last_gradient += seed * rows * SIZE
     feed_gradient += seed * rows * FEED
-    sides += seed * rows * (2 * MESSAGE + FEED) + 2 * MESSAGE
-    part = seed * tl.num_programs(0) + tl.program_id(0)
-    norm_parts += part * 2 * SIZE
-    feed_parts += part * FEED * (MESSAGE + 2)
+    norm_parts += (seed * tl.num_programs(0) + tl.program_id(0)) * 2 * SIZE
 
     weight_sums = ()
     bias_sums = ()
     for _ in tl.static_range(CHUNKS):
         weight_sums = weight_sums + (tl.zeros((TILE // 2, CHUNK), tl.float32),)  # noqa: RUF005
         bias_sums = bias_sums + (tl.zeros((TILE // 2, CHUNK), tl.float32),)  # noqa: RUF005
-    message_sum = tl.zeros((FEED_PAD, MESSAGE_PAD), tl.float32)
-    scaled_sum = tl.zeros((TILE // 2, FEED_PAD), tl.float32)
-    feed_sum = tl.zeros((TILE // 2, FEED_PAD), tl.float32)
     for start in tl.range(tl.program_id(0) * TILE, rows, tl.num_programs(0) * TILE, disable_licm=True):
         row = tl.arange(0, TILE).to(tl.int64) + start
         valid = row < rows
@@ -100,7 +92,8 @@ def edge_backward_feed_kernel(
             tile = normal * load_vector(norm_weight, chunk, SIZE, CHUNK) + bias
             tile = plus_feed(tile, feed, feed_out_weight, chunk, SIZE, CHUNK, FEED, PRECISION)
             normal = standardise(tile, last_mean, last_inverse, chunk, SIZE, CHUNK)
-            g = as_product(load_edges(gradient, row, valid, chunk, SIZE, CHUNK).to(tl.float32), dtype)
+            g = load_edges(gradient, row, valid, chunk, SIZE, CHUNK).to(tl.float32)
+            g = as_product(g, dtype, PRECISION)
             new_weight_sums = new_weight_sums + (add_over_edges(weight_sums[chunk], g * normal),)  # noqa: RUF005
             new_bias_sums = new_bias_sums + (add_over_edges(bias_sums[chunk], g),)  # noqa: RUF005
             g *= load_vector(feed_norm_weight, chunk, SIZE, CHUNK)
@@ -122,17 +115,8 @@ def edge_backward_feed_kernel(
             weight = load_tall(feed_out_weight, chunk, dtype, SIZE, CHUNK, FEED, FEED_PAD)
             g_feed = tl.dot(g, weight, g_feed, input_precision=PRECISION)
         g_feed = tl.where(feed.to(tl.float32) > 0.0, g_feed, 0.0)
-        scaled = (g_feed * inverse[:, None]).to(dtype)
         store_rows(feed_gradient, row, valid, FEED, g_feed, FEED)
-        store_rows(sides, row, valid, 2 * MESSAGE + FEED, scaled, FEED)
-        message_sum = tl.dot(tl.trans(scaled), message, message_sum, input_precision=PRECISION)
-        scaled_sum = add_over_edges(scaled_sum, scaled.to(tl.float32))
-        feed_sum = add_over_edges(feed_sum, g_feed)
 
     for chunk in tl.static_range(CHUNKS):
         store_sums(norm_parts, weight_sums[chunk], chunk * CHUNK, 1, SIZE)
         store_sums(norm_parts + SIZE, bias_sums[chunk], chunk * CHUNK, 1, SIZE)
-    units = tl.arange(0, FEED_PAD)
-    store_rows(feed_parts, units, units < FEED, MESSAGE + 2, message_sum, MESSAGE)
-    store_sums(feed_parts + MESSAGE, scaled_sum, 0, MESSAGE + 2, FEED)
-    store_sums(feed_parts + MESSAGE + 1, feed_sum, 0, MESSAGE + 2, FEED)

@@ -27,10 +27,11 @@ def edge_backward_message_kernel(
     out_bias,  # [S, E]
     norm_weight,  # [S, E]
     feed_in_weight,  # [S, F, E]
-    feed_gradient,  # df [S, R, F]
+    feed_gradient,  # df [S, R, F], in float32
     edge_gradient,  # in: dy, out: dz [S, R, E]
-    sides,  # [S, R, 2 * M + F]: dm_ij goes into the first columns of edge ij, and the next ones of edge ji
+    sides,  # (dm_ij, dm_ji, t = df / std) [S, R, 2 * M + F]
     norm_parts,  # parts of what the first LayerNorm's weight gets [S, P, E]
+    feed_parts,  # parts of sum t m^T, sum t, sum df [S, P, F, M + 2]
     rows,
     nodes,
     TILE: tl.constexpr,
@@ -44,7 +45,7 @@ def edge_backward_message_kernel(
     FEED_PAD: tl.constexpr,
     HIDDEN: tl.constexpr,
 ):
-    """dz and dm of some tiles of TILE edges of one seed, and a sum over them. Rows past the end add zeros."""
+    """dz, dm and t of some tiles of TILE edges of one seed, and sums over them. Rows past the end add zeros."""
     dtype: tl.constexpr = edges.dtype.element_ty
     seed = tl.program_id(1).to(tl.int64)
     edges += seed * rows * SIZE
@@ -57,19 +58,31 @@ def edge_backward_message_kernel(
     feed_gradient += seed * rows * FEED
     edge_gradient += seed * rows * SIZE
     sides += seed * rows * (2 * MESSAGE + FEED)
-    norm_parts += (seed * tl.num_programs(0) + tl.program_id(0)) * SIZE
+    part = seed * tl.num_programs(0) + tl.program_id(0)
+    norm_parts += part * SIZE
+    feed_parts += part * FEED * (MESSAGE + 2)
 
     weight_sums = ()
     for _ in tl.static_range(CHUNKS):
         weight_sums = weight_sums + (tl.zeros((TILE // 2, CHUNK), tl.float32),)  # noqa: RUF005
+    message_sum = tl.zeros((FEED_PAD, MESSAGE_PAD), tl.float32)
+    scaled_sum = tl.zeros((TILE // 2, FEED_PAD), tl.float32)
+    feed_sum = tl.zeros((TILE // 2, FEED_PAD), tl.float32)
     for start in tl.range(tl.program_id(0) * TILE, rows, tl.num_programs(0) * TILE, disable_licm=True):
         row = tl.arange(0, TILE).to(tl.int64) + start
         valid = row < rows
         ends = edge_ends(row, nodes)
         message = load_rows(hidden, row, valid, HIDDEN, MESSAGE, MESSAGE_PAD)
-        g_feed = load_rows(feed_gradient, row, valid, FEED, FEED, FEED_PAD)
+        g = load_rows(feed_gradient, row, valid, FEED, FEED, FEED_PAD)
+        g_feed = g.to(dtype)
         mean = tl.load(statistics + row * 4, mask=valid, other=0.0)
         inverse = tl.load(statistics + row * 4 + 1, mask=valid, other=0.0)
+
+        scaled = (g * inverse[:, None]).to(dtype)
+        store_rows(sides + 2 * MESSAGE, row, valid, 2 * MESSAGE + FEED, scaled, FEED)
+        message_sum = tl.dot(tl.trans(scaled), message, message_sum, input_precision=PRECISION)
+        scaled_sum = add_over_edges(scaled_sum, scaled.to(tl.float32))
+        feed_sum = add_over_edges(feed_sum, g)
 
         # Through the inner Linear to the first LayerNorm.
         average = tl.zeros((TILE,), tl.float32)
@@ -107,3 +120,7 @@ def edge_backward_message_kernel(
 
     for chunk in tl.static_range(CHUNKS):
         store_sums(norm_parts, weight_sums[chunk], chunk * CHUNK, 1, SIZE)
+    units = tl.arange(0, FEED_PAD)
+    store_rows(feed_parts, units, units < FEED, MESSAGE + 2, message_sum, MESSAGE)
+    store_sums(feed_parts + MESSAGE, scaled_sum, 0, MESSAGE + 2, FEED)
+    store_sums(feed_parts + MESSAGE + 1, feed_sum, 0, MESSAGE + 2, FEED)

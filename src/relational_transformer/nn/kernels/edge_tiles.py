@@ -174,14 +174,14 @@ def through_norm(gradient, normal, inverse, mean, along, chunk, SIZE: tl.constex
 
 
 @triton.jit
-def as_product(tile, dtype: tl.constexpr):
+def as_product(tile, dtype: tl.constexpr, PRECISION: tl.constexpr):
     """The same tile [T, C], with its numbers in the threads where a product leaves them: plus a product of zeros.
 
     Triton would have them where they were loaded, and move what is made of them and of a product to and fro.
     """
     left = tl.zeros((tile.shape[0], 16), dtype)
     right = tl.zeros((16, tile.shape[1]), dtype)
-    return tl.dot(left, right, tile, input_precision="ieee")
+    return tl.dot(left, right, tile, input_precision=PRECISION)
 
 
 @triton.jit

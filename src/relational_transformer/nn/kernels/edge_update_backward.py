@@ -22,7 +22,12 @@ from relational_transformer.nn.kernels.edge_sums import sum_of_outer_products
 from relational_transformer.nn.kernels.edge_tiles import edge_sizes
 
 PROGRAMS = 132 * 12
-ONE_WARP = {"num_warps": 1, "num_stages": 1, "maxnreg": 168}  # so that twelve programs fit on a multiprocessor
+
+
+def one_warp(edge_size: int, registers: int) -> dict[str, int]:
+    """How to compile a kernel: fewer registers are more programs on a multiprocessor, as long as what does not fit into
+    registers fits into its cache; wide edges need all there are."""
+    return {"num_warps": 1, "num_stages": 1, "maxnreg": registers if edge_size <= 128 else 255}
 
 
 def edge_update_backward(
@@ -49,13 +54,13 @@ def edge_update_backward(
     programs = sizes.programs(PROGRAMS)
     per_seed = (sizes.seeds, programs)
     edge_gradient = torch.empty_like(edges)
-    feed_gradient = edges.new_empty(sizes.seeds, sizes.rows, feed_size)
+    feed_gradient = edges.new_empty(sizes.seeds, sizes.rows, feed_size, dtype=torch.float32)
     sides = edges.new_empty(sizes.seeds, sizes.rows, 2 * message_size + feed_size)
     feed_parts = edges.new_zeros(*per_seed, feed_size, message_size + 2, dtype=torch.float32)
     last_parts = edges.new_zeros(*per_seed, 2, sizes.edge_size, dtype=torch.float32)
     first_parts = edges.new_zeros(*per_seed, 1, sizes.edge_size, dtype=torch.float32)
     edge_rows, hidden_rows, gradient_rows = (t.flatten(1, 3) for t in (edges, hidden, edge_gradient))
-    constants = {**sizes.constants(), **ONE_WARP}
+    constants = sizes.constants()
     if sizes.rows > 0:
         edge_backward_feed_kernel[(programs, sizes.seeds)](
             gradient,
@@ -71,11 +76,10 @@ def edge_update_backward(
             feed_norm_weight,
             edge_gradient,
             feed_gradient,
-            sides,
             last_parts,
-            feed_parts,
             sizes.rows,
             **constants,
+            **one_warp(sizes.edge_size, 200),
         )
     by_last = sum_of_outer_products(hidden_rows, gradient_rows)
     if sizes.rows > 0:
@@ -91,9 +95,11 @@ def edge_update_backward(
             edge_gradient,
             sides,
             first_parts,
+            feed_parts,
             sizes.rows,
             sizes.nodes,
             **constants,
+            **one_warp(sizes.edge_size, 168),
         )
     by_first = sum_of_outer_products(hidden_rows, gradient_rows)
     by_edge = sum_of_outer_products(sides, edge_rows)

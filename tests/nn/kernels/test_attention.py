@@ -158,31 +158,33 @@ def test_the_backward_operator_gives_under_vmap_what_it_gives_alone():
             torch.testing.assert_close(mine[model], other)
 
 
-def test_graphs_may_share_the_buffer_a_few_at_a_time(monkeypatch):
+@pytest.mark.parametrize(("rows", "seeds"), [(1, 1), (2, 2), (3, 1), (7, 2)])
+def test_graphs_and_rows_may_share_the_buffer_a_few_at_a_time(monkeypatch, rows: int, seeds: int):
     from relational_transformer.nn.kernels import attention_backward, attention_forward
 
-    case = AttentionCase(queries=3, keys=3, heads=2, head_size=8, edge_size=16, graphs=3)
+    case = AttentionCase(queries=3, keys=4, heads=2, head_size=8, edge_size=16, graphs=3, seeds=seeds, masked=True)
     for module in (attention_forward, attention_backward):
-        monkeypatch.setattr(module, "PAIR_BUFFER_BYTES", 1)
+        monkeypatch.setattr(module, "PAIR_BUFFER_BYTES", rows * seeds * case.keys * 2 * 16 * 4)
     assert_at_most_twice_the_plain_error(case, torch.float32)
 
 
 @pytest.mark.parametrize(
     ("graphs", "nodes", "width", "seeds", "expected"),
     [
-        (32, 64, 192, 1, 8),  # 10 would fit, but the last part would be 2
-        (4, 256, 128, 1, 1),
-        (1, 1000, 128, 1, 1),
-        (4, 16, 192, 20, 4),
+        (32, 64, 192, 1, [(8, 64)] * 4),  # 10 graphs would fit, but the last part would be 2
+        (4, 256, 128, 1, [(1, 256)] * 4),
+        (1, 1000, 128, 1, [(1, 63)] * 15 + [(1, 55)]),  # 65 rows fit
+        (4, 16, 192, 20, [(4, 16)]),
     ],
 )
-def test_parts_of_the_graphs_fit_the_buffer_and_are_equal(
-    graphs: int, nodes: int, width: int, seeds: int, expected: int
+def test_parts_of_the_edges_fit_the_buffer_and_are_about_equal(
+    graphs: int, nodes: int, width: int, seeds: int, expected: list[tuple[int, int]]
 ):
-    from relational_transformer.nn.kernels.attention_forward import graphs_at_a_time
+    from relational_transformer.nn.kernels.attention_parts import parts_of_edges
 
     edges = torch.empty(seeds, graphs, nodes, nodes, 64, dtype=torch.bfloat16, device="meta")
-    assert graphs_at_a_time(edges, width, 32 * 2**20) == expected
+    parts = parts_of_edges(edges, width, 32 * 2**20)
+    assert [(part.graphs, part.rows) for part in parts] == expected
 
 
 def test_no_graphs_give_no_messages():

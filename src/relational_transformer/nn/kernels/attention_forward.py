@@ -1,9 +1,9 @@
 """Relational attention, forward.
 
-The edges' queries and keys come from one matrix product, some graphs at a time, in a buffer of bounded size. One kernel
-turns them into attention weights, messages from nodes and the mean edge c_i^h = sum_j a_ij^h e_ij; another, of the
-nodes' size, adds W_v c_i. Values, scores and weights are never written. Where rows are few and long, the keys of a row
-are split, and the second kernel puts the parts together.
+The edges' queries and keys come from one matrix product, some graphs or rows at a time, in a buffer of bounded size.
+One kernel turns them into attention weights, messages from nodes and the mean edge c_i^h = sum_j a_ij^h e_ij; another,
+of the nodes' size, adds W_v c_i. Values, scores and weights are never written. Where rows are few and long, the keys of
+a row are split, and the second kernel puts the parts together.
 """
 
 import math
@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from relational_transformer.nn.kernels.attention_parts import edge_pairs, pair_buffer, parts_of_edges
 from relational_transformer.nn.kernels.attention_value import attention_project_kernel
 from relational_transformer.nn.kernels.tiles import (
     AttentionSizes,
@@ -40,7 +41,7 @@ def attention_forward_kernel(
     key,  # [S, G, NK, H * D], likewise
     value,  # [S, G, NK, H * D]
     edges,  # [S, G, NQ, NK, E]
-    pairs,  # W_q e_ij and W_k e_ij [S, C, NQ * NK, 2 * H * D] of the graphs first ... first + C
+    pairs,  # W_q e_ij and W_k e_ij [S, C, rows * NK, 2 * H * D] of rows first_row ... of the graphs first ... first + C
     mask,  # [S, G, NQ, NK] by strides
     node_parts,  # sum_j a_ij v_j [SPLITS, S, G, NQ, H * D]
     log_sums,  # [SPLITS, S, G, NQ, H], base 2
@@ -49,6 +50,8 @@ def attention_forward_kernel(
     key_stride,
     value_stride,
     first,
+    first_row,
+    rows,
     graphs,
     queries,
     keys,
@@ -75,18 +78,19 @@ def attention_forward_kernel(
     GROUPS: tl.constexpr = (HEADS + GROUP_HEADS - 1) // GROUP_HEADS
     STEP: tl.constexpr = 16 // GROUP_HEADS if GROUP_HEADS < 16 else 1
     dtype: tl.constexpr = edges.dtype.element_ty
-    row = tl.program_id(0) // (GROUPS * SPLITS)
+    local_row = tl.program_id(0) // (GROUPS * SPLITS)
+    row = first_row + local_row
     group = tl.program_id(0) // SPLITS % GROUPS
     split = tl.program_id(0) % SPLITS
     seed = tl.program_id(2).to(tl.int64)
     graph = seed * graphs + first + tl.program_id(1)
-    buffer = seed * tl.num_programs(1) + tl.program_id(1)
+    buffer = (seed * tl.num_programs(1) + tl.program_id(1)) * rows + local_row
     node = graph * queries + row
     query += node * query_stride
     key += graph * keys * key_stride
     value += graph * keys * value_stride
     edges += node * keys * EDGE_SIZE
-    pairs += (buffer * queries + row) * keys * 2 * WIDTH
+    pairs += buffer * keys * 2 * WIDTH
     mask += seed * mask_seed_stride + (first + tl.program_id(1)).to(tl.int64) * mask_graph_stride
     mask += row * mask_row_stride
     result = split.to(tl.int64) * tl.num_programs(2) * graphs * queries + node
@@ -174,19 +178,19 @@ def attention_forward(
     if edges.numel() == 0:
         return messages.zero_(), log_sum.zero_(), context.zero_()
     weight = weight.to(edges.dtype)
-    chunk = graphs_at_a_time(edges, width, PAIR_BUFFER_BYTES)
-    splits = parts_of_keys(keys, min(MOST_SPLITS, PROGRAMS // (queries * sizes.groups * chunk * seeds)))
+    parts = parts_of_edges(edges, width, PAIR_BUFFER_BYTES)
+    programs = parts[0].graphs * parts[0].rows * sizes.groups * seeds
+    splits = parts_of_keys(keys, min(MOST_SPLITS, PROGRAMS // programs))
     node_parts = query.new_empty(splits, *query.shape, dtype=torch.float32)
     log_sums, contexts = log_sum[None], context[None]
     if splits > 1:
         log_sums, contexts = (
             query.new_empty(splits, *tensor.shape, dtype=torch.float32) for tensor in (log_sum, context)
         )
-    buffer = pair_buffer(edges, width, chunk)
-    for first in range(0, graphs, chunk):
-        count = min(chunk, graphs - first)
-        pairs = edge_pairs(edges[:, first : first + count], weight, buffer)
-        attention_forward_kernel[(queries * sizes.groups * splits, count, seeds)](
+    buffer = pair_buffer(edges, width, parts[0])
+    for part in parts:
+        pairs = edge_pairs(part.edges(edges), weight, buffer)
+        attention_forward_kernel[(part.rows * sizes.groups * splits, part.graphs, seeds)](
             query,
             key,
             value,
@@ -199,7 +203,9 @@ def attention_forward(
             query.stride(2),
             key.stride(2),
             value.stride(2),
-            first,
+            part.first,
+            part.row,
+            part.rows,
             graphs,
             queries,
             keys,
@@ -238,25 +244,3 @@ def parts_of_keys(keys: int, most: int) -> int:
     """
     blocks = triton.cdiv(keys, KEYS)
     return triton.cdiv(blocks, triton.cdiv(blocks, max(1, min(blocks, most))))
-
-
-def edge_pairs(edges: Tensor, weight: Tensor, buffer: Tensor) -> Tensor:
-    """W_q e_ij and W_k e_ij side by side [S, C * NQ * NK, 2 * H * D], in the buffer."""
-    seeds, width = weight.shape[0], weight.shape[1] // 3
-    rows = edges.flatten(1, 3)  # [S, C * NQ * NK, E]
-    pairs = buffer[: seeds * rows.shape[1] * 2 * width].view(seeds, -1, 2 * width)
-    return torch.bmm(rows, weight[:, : 2 * width].transpose(1, 2), out=pairs)
-
-
-def pair_buffer(edges: Tensor, width: int, graphs: int) -> Tensor:
-    """Room for the edges' queries and keys of some graphs of every seed."""
-    seeds, _, queries, keys, _ = edges.shape
-    return edges.new_empty(seeds * graphs * queries * keys * 2 * width)
-
-
-def graphs_at_a_time(edges: Tensor, width: int, buffer_bytes: int) -> int:
-    """How many graphs of every seed share a buffer of the edges' queries and keys: all parts are about equal."""
-    seeds, graphs, queries, keys, _ = edges.shape
-    graph_bytes = seeds * queries * keys * 2 * width * edges.element_size()
-    most = max(1, min(graphs, buffer_bytes // graph_bytes))
-    return triton.cdiv(graphs, triton.cdiv(graphs, most))

@@ -56,9 +56,10 @@ def edge_update_backward(
     edge_gradient = torch.empty_like(edges)
     feed_gradient = edges.new_empty(sizes.seeds, sizes.rows, feed_size, dtype=torch.float32)
     sides = edges.new_empty(sizes.seeds, sizes.rows, 2 * message_size + feed_size)
-    feed_parts = edges.new_zeros(*per_seed, feed_size, message_size + 2, dtype=torch.float32)
-    last_parts = edges.new_zeros(*per_seed, 2, sizes.edge_size, dtype=torch.float32)
-    first_parts = edges.new_zeros(*per_seed, 1, sizes.edge_size, dtype=torch.float32)
+    new = edges.new_empty if sizes.rows > 0 else edges.new_zeros
+    feed_parts = new((*per_seed, feed_size, message_size + 2), dtype=torch.float32)
+    last_parts = new((*per_seed, 2, sizes.edge_size), dtype=torch.float32)
+    first_parts = new((*per_seed, 1, sizes.edge_size), dtype=torch.float32)
     edge_rows, hidden_rows, gradient_rows = (t.flatten(1, 3) for t in (edges, hidden, edge_gradient))
     constants = sizes.constants()
     if sizes.rows > 0:

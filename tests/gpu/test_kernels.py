@@ -132,6 +132,22 @@ def test_large_graphs_need_less_memory_than_the_plain_path():
     assert peaks[True] < 0.6 * peaks[False]
 
 
+@pytest.mark.parametrize(("graphs", "nodes", "edge_size"), [(32, 64, 192), (4, 256, 128)], ids=str)
+def test_evaluation_needs_little_more_memory_than_the_new_edges(graphs: int, nodes: int, edge_size: int):
+    sizes = {**PAPER_SIZES, "edge_size": edge_size, "num_heads": edge_size // 16}
+    layer = RelationalTransformerLayer(**sizes).cuda().bfloat16()
+    inputs = [
+        torch.randn(graphs, nodes, 192, device="cuda").bfloat16(),
+        torch.randn(graphs, nodes, nodes, edge_size, device="cuda").bfloat16(),
+    ]
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    with kernels.use_kernels(True), torch.no_grad():
+        layer(*inputs)
+    peak = torch.cuda.max_memory_allocated() - before
+    assert peak < 1.5 * inputs[1].numel() * inputs[1].element_size()
+
+
 def _move_off_kinks(layer: RelationalTransformerLayer) -> None:
     """Hidden units that are always on or always off, in turns: where one may be either, its rounding decides whole
     gradients (a bias of 16 hidden units is off by 10 in a norm of 250 then, in any bfloat16 path, and by 0.2 here)."""

@@ -129,7 +129,8 @@ def assert_at_most_twice_the_plain_error(case: AttentionCase | EdgeUpdateCase, d
     """Output and all gradients against float64, in the norm over the whole tensor.
 
     Where the exact gradient is zero (attention to a single node), some float32 roundings of numbers of size one are
-    allowed.
+    allowed. And no less than one unit in the last place of the largest number: of a handful of numbers (a bias of three
+    hidden units over two edges) the plain path may by luck have all but hit the exact ones.
     """
     torch.manual_seed(0)
     fused, plain = case.functions()
@@ -143,6 +144,7 @@ def assert_at_most_twice_the_plain_error(case: AttentionCase | EdgeUpdateCase, d
         assert mine.dtype == other.dtype
         error = (mine.double() - reference).norm().item()
         allowed = 2 * (other.double() - reference).norm().item() + 1e-6 * reference.norm().item()
+        allowed = max(allowed, torch.finfo(dtype).eps * reference.abs().amax().item())
         one = reference.numel() ** 0.5
         if reference.norm() < 1e-6 * one:
             allowed += 8 * torch.finfo(torch.float32).eps * one

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from relational_transformer.nn import kernels
+from relational_transformer.nn.attention import relational_attention
 from relational_transformer.nn.kernels.attention import attention_backward_operator, attention_operator
 from tests.nn.kernels.cases import (
     DEVICE,
@@ -49,6 +50,28 @@ def test_a_row_that_attends_to_nobody_gives_zeros_and_no_gradient():
     assert (query_gradient[0, 1] == 0).all()
     assert (edge_gradient[0, 1] == 0).all()
     assert messages.isfinite().all()
+
+
+def test_parts_of_the_keys_where_nobody_is_present_count_for_nothing():
+    """The keys of a row are split here: one row sees only the last part, one the first two, one nobody."""
+    case = AttentionCase(queries=3, keys=40, heads=2, head_size=8, edge_size=16)
+    inputs = [tensor[0, 0] for tensor in case.inputs(torch.float32)[:4]] + [case.inputs(torch.float32)[4][0]]
+    mask = torch.zeros(3, 40, dtype=torch.bool, device=DEVICE)
+    mask[0, 32:] = True
+    mask[1, :20] = True
+    gradient = torch.randn(3, 16, device=DEVICE)
+
+    def attend(*inputs):
+        return kernels.relational_attention(*inputs, num_heads=2, attention_mask=mask)
+
+    def plain(*inputs):
+        with kernels.use_kernels(False):
+            return relational_attention(*inputs, num_heads=2, attention_mask=mask).messages
+
+    for fused, expected in zip(
+        output_and_gradients(attend, inputs, gradient), output_and_gradients(plain, inputs, gradient), strict=True
+    ):
+        torch.testing.assert_close(fused, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_reads_slices_of_packed_projections_in_place():
@@ -135,12 +158,33 @@ def test_the_backward_operator_gives_under_vmap_what_it_gives_alone():
             torch.testing.assert_close(mine[model], other)
 
 
-def test_graphs_may_share_the_buffer_a_few_at_a_time(monkeypatch):
-    from relational_transformer.nn.kernels import attention_forward
+@pytest.mark.parametrize(("rows", "seeds"), [(1, 1), (2, 2), (3, 1), (7, 2)])
+def test_graphs_and_rows_may_share_the_buffer_a_few_at_a_time(monkeypatch, rows: int, seeds: int):
+    from relational_transformer.nn.kernels import attention_backward, attention_forward
 
-    case = AttentionCase(queries=3, keys=3, heads=2, head_size=8, edge_size=16, graphs=3)
-    monkeypatch.setattr(attention_forward, "PAIR_BUFFER_BYTES", 1)
+    case = AttentionCase(queries=3, keys=4, heads=2, head_size=8, edge_size=16, graphs=3, seeds=seeds, masked=True)
+    for module in (attention_forward, attention_backward):
+        monkeypatch.setattr(module, "PAIR_BUFFER_BYTES", rows * seeds * case.keys * 2 * 16 * 4)
     assert_at_most_twice_the_plain_error(case, torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("graphs", "nodes", "width", "seeds", "expected"),
+    [
+        (32, 64, 192, 1, [(8, 64)] * 4),  # 10 graphs would fit, but the last part would be 2
+        (4, 256, 128, 1, [(1, 256)] * 4),
+        (1, 1000, 128, 1, [(1, 63)] * 15 + [(1, 55)]),  # 65 rows fit
+        (4, 16, 192, 20, [(4, 16)]),
+    ],
+)
+def test_parts_of_the_edges_fit_the_buffer_and_are_about_equal(
+    graphs: int, nodes: int, width: int, seeds: int, expected: list[tuple[int, int]]
+):
+    from relational_transformer.nn.kernels.attention_parts import parts_of_edges
+
+    edges = torch.empty(seeds, graphs, nodes, nodes, 64, dtype=torch.bfloat16, device="meta")
+    parts = parts_of_edges(edges, width, 32 * 2**20)
+    assert [(part.graphs, part.rows) for part in parts] == expected
 
 
 def test_no_graphs_give_no_messages():

@@ -92,6 +92,14 @@ def test_reads_slices_of_a_wider_weight_in_place():
     assert torch.equal(sliced, copied)
 
 
+def test_no_graphs_give_no_edges_and_no_gradients():
+    case = EdgeUpdateCase(nodes=3, edge_size=16, message_size=4, feed_size=4, graphs=0)
+    leaves = [tensor[0].requires_grad_() for tensor in case.inputs(torch.float32)]
+    edges = kernels.edge_update(*leaves)
+    assert edges.shape == (0, 3, 3, 16)
+    assert all((gradient == 0).all() for gradient in torch.autograd.grad(edges.sum(), leaves))
+
+
 def test_operators_keep_the_rules_of_torch():
     case = EdgeUpdateCase(nodes=2, edge_size=16, message_size=4, feed_size=4, seeds=2)
     inputs = [tensor.requires_grad_() for tensor in case.inputs(torch.float32)]

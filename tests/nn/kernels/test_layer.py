@@ -1,6 +1,8 @@
 """The layer takes the kernels in place of the plain path when asked to."""
 
+import pytest
 import torch
+from torch.func import functional_call, stack_module_state
 
 from relational_transformer import RelationalTransformerLayer
 from relational_transformer.nn import kernels
@@ -21,3 +23,26 @@ def test_a_layer_gives_the_same_with_and_without_kernels():
             results.append([*out, *torch.autograd.grad(loss, list(layer.parameters()))])
     for plain, fast in zip(*results, strict=True):
         torch.testing.assert_close(fast, plain, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore")  # compilers of torch warn about their own internals
+def test_a_compiled_fleet_of_layers_gives_the_same_gradients():
+    torch.manual_seed(0)
+    sizes = {"node_size": 8, "edge_size": 16, "num_heads": 2, "head_size": 4, "node_hidden_size": 8}
+    layers = [RelationalTransformerLayer(**sizes).to(DEVICE) for _ in range(2)]
+    parameters, _ = stack_module_state(layers)
+    nodes, edges = torch.randn(2, 1, 3, 8, device=DEVICE), torch.randn(2, 1, 3, 3, 16, device=DEVICE)
+    leaves = [tensor.detach().requires_grad_() for tensor in (nodes, edges, *parameters.values())]
+
+    def run(nodes, edges, *values):
+        return functional_call(layers[0], dict(zip(parameters, values, strict=True)), (nodes, edges)).edges
+
+    torch.compiler.reset()
+    fleet = torch.vmap(run)
+    results = []
+    for function in (fleet, torch.compile(fleet, fullgraph=True, backend="aot_eager")):
+        with kernels.use_kernels(True):
+            out = function(*leaves)
+            results.append([out, *torch.autograd.grad(out.square().sum(), leaves)])
+    for eager, compiled in zip(*results, strict=True):
+        torch.testing.assert_close(compiled, eager)

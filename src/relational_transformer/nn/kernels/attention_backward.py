@@ -8,8 +8,8 @@ With g = d messages, u_i^h = Wv_h^T g_i^h and c_i^h = sum_j a_ij^h e_ij (saved b
     dq_i = sum_j dq_ij    dk_j = sum_i dk_ij    dv_j = sum_i a_ij g_i
     dWq = sum_ij dq_ij e_ij^T    dWk = sum_ij dk_ij e_ij^T    dWv_h = sum_i g_i^h c_i^hT
 
-The products with Wq and Wk are cuBLAS's, some graphs at a time, over a buffer in which dq_ij and dk_ij replace the
-recomputed q_ij and k_ij. No sum is made by atomics: the same inputs give the same bits.
+The products with Wq and Wk are cuBLAS's, some graphs or rows at a time, over a buffer in which dq_ij and dk_ij replace
+the recomputed q_ij and k_ij. No sum is made by atomics: the same inputs give the same bits.
 """
 
 import math
@@ -22,16 +22,19 @@ from relational_transformer.nn.kernels.attention_forward import (
     KEYS,
     ONE_WARP,
     VALUE_ROWS,
-    edge_pairs,
-    graphs_at_a_time,
+    parts_of_keys,
 )
 from relational_transformer.nn.kernels.attention_pairs import (
     attention_columns_kernel,
     attention_pairs_kernel,
     attention_through_values_kernel,
 )
+from relational_transformer.nn.kernels.attention_parts import edge_pairs, pair_buffer, parts_of_edges
 from relational_transformer.nn.kernels.attention_value import attention_lift_kernel, attention_value_weight_kernel
+from relational_transformer.nn.kernels.edge_sums import sum_of_outer_products
 from relational_transformer.nn.kernels.tiles import AttentionSizes, padded
+
+PAIR_BUFFER_BYTES = 72 * 2**20  # more than the forward pass has: the sums over rows want many graphs at once
 
 PROGRAMS = 132 * 24
 """Programs of one warp that fill a large device twice: with fewer rows and head groups, keys are split as well."""
@@ -73,17 +76,23 @@ def attention_backward(
         gradient, messages, weight, lifted, delta, nodes, ROWS=VALUE_ROWS, **constants, num_warps=2
     )
 
-    chunk = graphs_at_a_time(edges, width)
-    for first in range(0, graphs, chunk):
-        count = min(chunk, graphs - first)
-        part = slice(first, first + count)
-        pairs = edge_pairs(edges[:, part], weight)
-        attention = edges.new_empty(seeds, count, queries * keys, num_heads)
-        splits = parts_of_keys(queries * sizes.groups * count * seeds, keys)
-        parts = query_gradient[None]
+    column_rows = 16 if queries <= 16 else 64  # a warp for each 16: it has no products, and waits for loads alone
+    parts = parts_of_edges(edges, width, PAIR_BUFFER_BYTES)
+    buffer = pair_buffer(edges, width, parts[0])
+    row_parts = triton.cdiv(queries, parts[0].rows)
+    key_parts, value_parts = key_gradient[None], value_gradient[None]
+    if row_parts > 1:
+        key_parts, value_parts = (key.new_empty(row_parts, *key.shape, dtype=torch.float32) for _ in range(2))
+    for part in parts:
+        pairs = edge_pairs(part.edges(edges), weight, buffer)
+        programs = part.graphs * part.rows * seeds
+        attention = edges.new_empty(seeds, part.graphs, part.rows * keys, num_heads)
+        splits = parts_of_keys(keys, triton.cdiv(PROGRAMS, programs * sizes.groups))
+        query_parts = query_gradient[None]
         if splits > 1:
-            parts = query.new_empty(splits, *query.shape, dtype=torch.float32)
-        attention_pairs_kernel[(queries * sizes.groups * splits, count, seeds)](
+            query_parts = query.new_empty(splits, *query.shape, dtype=torch.float32)
+        where = (part.first, part.row, part.rows, graphs, queries, keys)
+        attention_pairs_kernel[(part.rows * sizes.groups * splits, part.graphs, seeds)](
             gradient,
             query,
             key,
@@ -93,16 +102,13 @@ def attention_backward(
             log_sum,
             delta,
             lifted,
-            parts,
+            query_parts,
             pairs,
             attention,
             query.stride(2),
             key.stride(2),
             value.stride(2),
-            first,
-            graphs,
-            queries,
-            keys,
+            *where,
             *((0, 0, 0, 0) if mask is None else mask.stride()),
             1.0 / math.sqrt(sizes.head_size),
             HAS_MASK=mask is not None,
@@ -113,17 +119,14 @@ def attention_backward(
             **ONE_WARP,
         )
         if splits > 1:
-            query_gradient[:, part] = parts[:, :, part].sum(0)
+            part.of(query_gradient).copy_(part.of(query_parts.movedim(0, -1)).sum(-1))
         names = ("HEADS", "EDGE_SIZE", "CHUNK", "CHUNKS", "PRECISION")
-        value_splits = parts_of_keys(queries * count * seeds, keys)
-        attention_through_values_kernel[(queries * value_splits, count, seeds)](
+        value_splits = parts_of_keys(keys, triton.cdiv(PROGRAMS, programs))
+        attention_through_values_kernel[(part.rows * value_splits, part.graphs, seeds)](
             attention,
             lifted,
             edge_gradient,
-            first,
-            graphs,
-            queries,
-            keys,
+            *where,
             SPLITS=value_splits,
             KEYS=KEYS,
             HEADS_PAD=padded(num_heads),
@@ -131,63 +134,33 @@ def attention_backward(
             **ONE_WARP,
         )
         names = ("HEADS", "HEAD_SIZE", "HEAD_PAD", "GROUP_HEADS")
-        attention_columns_kernel[(keys * sizes.groups, count, seeds)](
+        attention_columns_kernel[(keys * sizes.groups, part.graphs, seeds)](
             gradient,
             pairs,
             attention,
-            key_gradient,
-            value_gradient,
-            first,
-            graphs,
-            queries,
-            keys,
-            ROWS=16,
+            key_parts[part.row // parts[0].rows],
+            value_parts[part.row // parts[0].rows],
+            *where,
+            ROWS=column_rows,
             **{name: constants[name] for name in names},
-            **ONE_WARP,
+            num_warps=column_rows // 16,
         )
-        edge_gradient[:, part].flatten(1, 3).baddbmm_(pairs, weight[:, : 2 * width])
-        add_pair_weight_gradient(weight_gradient[:, : 2 * width], pairs, edges[:, part], new=first == 0)
+        part.edges(edge_gradient).baddbmm_(pairs, weight[:, : 2 * width])
+        sums = sum_of_outer_products(pairs, part.edges(edges))
+        if part == parts[0]:
+            weight_gradient[:, : 2 * width] = sums
+        else:
+            weight_gradient[:, : 2 * width] += sums
+    if row_parts > 1:
+        key_gradient.copy_(key_parts.sum(0))
+        value_gradient.copy_(value_parts.sum(0))
 
-    value_parts = max(1, min(value_blocks // 4, FEW_SEEDS // seeds))
+    node_parts = max(1, min(value_blocks // 4, FEW_SEEDS // seeds))
     target = weight_gradient[:, 2 * width :]
-    by_part = target[None] if value_parts == 1 else target.new_empty(value_parts, seeds, width, edge_size)
-    attention_value_weight_kernel[(num_heads, value_parts, seeds)](
+    by_part = target[None] if node_parts == 1 else target.new_empty(node_parts, seeds, width, edge_size)
+    attention_value_weight_kernel[(num_heads, node_parts, seeds)](
         gradient, context, by_part, nodes, *by_part.stride()[:2], ROWS=VALUE_ROWS, **constants, num_warps=2
     )
-    if value_parts > 1:
+    if node_parts > 1:
         target.copy_(by_part.sum(0))
     return query_gradient, key_gradient, value_gradient, edge_gradient, weight_gradient.to(weight_dtype)
-
-
-def parts_of_keys(programs: int, keys: int) -> int:
-    """Into how many parts to split the keys of so many programs.
-
-    >>> parts_of_keys(100_000, 64), parts_of_keys(1024, 256), parts_of_keys(1, 40)
-    (1, 4, 3)
-    """
-    return max(1, min(triton.cdiv(PROGRAMS, programs), triton.cdiv(keys, KEYS)))
-
-
-def add_pair_weight_gradient(target: Tensor, pairs: Tensor, edges: Tensor, new: bool) -> None:
-    """Put dWq and dWk [S, 2 * H * D, E], the sums over edges of pairs^T edges, into `target`, or add if not new."""
-    seeds, graphs, queries, _, edge_size = edges.shape
-    width = pairs.shape[-1]
-    rows = graphs * queries
-    wanted = max(1, min(rows, FEW_SEEDS // seeds))
-    splits = next(count for count in range(wanted, 0, -1) if rows % count == 0)
-    left = pairs.reshape(seeds * splits, -1, width).transpose(1, 2)
-    right = edges.reshape(seeds * splits, -1, edge_size)
-    if edges.dtype == torch.float32:
-        product = torch.bmm(left, right)
-    elif not edges.is_cuda:
-        product = torch.bmm(left.float(), right.float())
-    elif new and splits == 1:
-        torch.ops.aten.bmm.dtype_out(left, right, torch.float32, out=target)
-        return
-    else:
-        product = torch.bmm(left, right, out_dtype=torch.float32)
-    product = product.view(seeds, splits, width, edge_size).sum(1)
-    if new:
-        target.copy_(product)
-    else:
-        target.add_(product)

@@ -1,8 +1,9 @@
 """Relational attention, forward.
 
-The edges' queries and keys come from one matrix product, some graphs at a time, in a buffer of bounded size. One kernel
-turns them into attention weights, messages from nodes and the mean edge c_i^h = sum_j a_ij^h e_ij; another, of the
-nodes' size, adds W_v c_i. Values, scores and weights are never written.
+The edges' queries and keys come from one matrix product, some graphs or rows at a time, in a buffer of bounded size.
+One kernel turns them into attention weights, messages from nodes and the mean edge c_i^h = sum_j a_ij^h e_ij; another,
+of the nodes' size, adds W_v c_i. Values, scores and weights are never written. Where rows are few and long, the keys of
+a row are split, and the second kernel puts the parts together.
 """
 
 import math
@@ -12,6 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from relational_transformer.nn.kernels.attention_parts import edge_pairs, pair_buffer, parts_of_edges
 from relational_transformer.nn.kernels.attention_value import attention_project_kernel
 from relational_transformer.nn.kernels.tiles import (
     AttentionSizes,
@@ -23,7 +25,11 @@ from relational_transformer.nn.kernels.tiles import (
     widen,
 )
 
-PAIR_BUFFER_BYTES = 72 * 2**20
+PAIR_BUFFER_BYTES = 32 * 2**20
+PROGRAMS = 132 * 12
+"""Programs of one warp that fill a large device."""
+MOST_SPLITS = 8
+
 VALUE_ROWS = 32
 KEYS = 16
 ONE_WARP = {"num_warps": 1, "num_stages": 1, "maxnreg": 168}  # so that twelve programs fit on a multiprocessor
@@ -35,15 +41,17 @@ def attention_forward_kernel(
     key,  # [S, G, NK, H * D], likewise
     value,  # [S, G, NK, H * D]
     edges,  # [S, G, NQ, NK, E]
-    pairs,  # W_q e_ij and W_k e_ij [S, C, NQ * NK, 2 * H * D] of the graphs first ... first + C
+    pairs,  # W_q e_ij and W_k e_ij [S, C, rows * NK, 2 * H * D] of rows first_row ... of the graphs first ... first + C
     mask,  # [S, G, NQ, NK] by strides
-    node_part,  # sum_j a_ij v_j [S, G, NQ, H * D]
-    log_sum,  # [S, G, NQ, H], base 2
-    context,  # [S, G, NQ, H, E]: sum_j a_ij e_ij
+    node_parts,  # sum_j a_ij v_j [SPLITS, S, G, NQ, H * D]
+    log_sums,  # [SPLITS, S, G, NQ, H], base 2
+    contexts,  # [SPLITS, S, G, NQ, H, E]: sum_j a_ij e_ij
     query_stride,
     key_stride,
     value_stride,
     first,
+    first_row,
+    rows,
     graphs,
     queries,
     keys,
@@ -54,6 +62,7 @@ def attention_forward_kernel(
     scale,  # log2(e) / sqrt(D)
     HAS_MASK: tl.constexpr,
     ONE_BLOCK: tl.constexpr,  # all keys in one block
+    SPLITS: tl.constexpr,  # parts of the keys, each with a softmax of its own
     KEYS: tl.constexpr,
     PRECISION: tl.constexpr,
     HEADS: tl.constexpr,
@@ -64,27 +73,30 @@ def attention_forward_kernel(
     CHUNK: tl.constexpr,
     CHUNKS: tl.constexpr,
 ):
-    """One head group of one row i of one graph: online softmax over blocks of KEYS keys j."""
+    """One head group and one part of the keys of one row i of one graph: online softmax over blocks of KEYS keys j."""
     WIDTH: tl.constexpr = HEADS * HEAD_SIZE
     GROUPS: tl.constexpr = (HEADS + GROUP_HEADS - 1) // GROUP_HEADS
     STEP: tl.constexpr = 16 // GROUP_HEADS if GROUP_HEADS < 16 else 1
     dtype: tl.constexpr = edges.dtype.element_ty
-    row = tl.program_id(0) // GROUPS
-    group = tl.program_id(0) % GROUPS
+    local_row = tl.program_id(0) // (GROUPS * SPLITS)
+    row = first_row + local_row
+    group = tl.program_id(0) // SPLITS % GROUPS
+    split = tl.program_id(0) % SPLITS
     seed = tl.program_id(2).to(tl.int64)
     graph = seed * graphs + first + tl.program_id(1)
-    buffer = seed * tl.num_programs(1) + tl.program_id(1)
+    buffer = (seed * tl.num_programs(1) + tl.program_id(1)) * rows + local_row
     node = graph * queries + row
     query += node * query_stride
     key += graph * keys * key_stride
     value += graph * keys * value_stride
     edges += node * keys * EDGE_SIZE
-    pairs += (buffer * queries + row) * keys * 2 * WIDTH
+    pairs += buffer * keys * 2 * WIDTH
     mask += seed * mask_seed_stride + (first + tl.program_id(1)).to(tl.int64) * mask_graph_stride
     mask += row * mask_row_stride
-    node_part += node * WIDTH
-    log_sum += node * HEADS
-    context += node * HEADS * EDGE_SIZE
+    result = split.to(tl.int64) * tl.num_programs(2) * graphs * queries + node
+    node_parts += result * WIDTH
+    log_sums += result * HEADS
+    contexts += result * HEADS * EDGE_SIZE
 
     columns, column_valid = group_columns(group, HEADS, HEAD_SIZE, HEAD_PAD, GROUP_HEADS)
     row_query = tl.load(query + columns, mask=column_valid, other=0.0).to(tl.float32)[None, :]
@@ -94,7 +106,10 @@ def attention_forward_kernel(
     edge_sum = ()
     for _ in tl.static_range(CHUNKS):
         edge_sum = edge_sum + (tl.zeros((GROUP_HEADS * STEP, CHUNK), tl.float32),)  # noqa: RUF005
-    for start in range(0, KEYS if ONE_BLOCK else keys, KEYS):
+    span = tl.cdiv(tl.cdiv(keys, KEYS), SPLITS) * KEYS
+    begin = 0 if ONE_BLOCK else split * span
+    end = KEYS if ONE_BLOCK else tl.minimum(keys, begin + span)
+    for start in range(begin, end, KEYS):
         j = start + tl.arange(0, KEYS)
         valid = j < keys
         edge_query = load_columns(pairs, j, valid, 2 * WIDTH, columns, column_valid)
@@ -131,16 +146,17 @@ def attention_forward_kernel(
     seen = total > 0.0
     inverse = tl.where(seen, 1.0 / tl.where(seen, total, 1.0), 0.0)
     node_sum *= tl.reshape(spread_heads(inverse[None, :], HEAD_PAD), node_sum.shape)
-    tl.store(node_part + columns, node_sum, mask=column_valid)
+    tl.store(node_parts + columns, node_sum, mask=column_valid)
     heads = group * GROUP_HEADS + tl.arange(0, GROUP_HEADS)
-    logarithm = tl.where(seen, largest + tl.log2(tl.where(seen, total, 1.0)), 0.0)
-    tl.store(log_sum + heads, logarithm, mask=heads < HEADS)
+    nothing = 0.0 if SPLITS == 1 else float("-inf")
+    logarithm = tl.where(seen, largest + tl.log2(tl.where(seen, total, 1.0)), nothing)
+    tl.store(log_sums + heads, logarithm, mask=heads < HEADS)
     wide = tl.arange(0, GROUP_HEADS * STEP)
     heads = group * GROUP_HEADS + wide // STEP
     head_valid = (wide % STEP == 0) & (heads < HEADS)
     inverse = tl.trans(widen(inverse[None, :], STEP))
     for chunk in tl.static_range(CHUNKS):
-        store_chunk(context, heads, head_valid, EDGE_SIZE, edge_sum[chunk] * inverse, chunk, EDGE_SIZE)
+        store_chunk(contexts, heads, head_valid, EDGE_SIZE, edge_sum[chunk] * inverse, chunk, EDGE_SIZE)
 
 
 def attention_forward(
@@ -157,30 +173,39 @@ def attention_forward(
     width = query.shape[-1]
     sizes = AttentionSizes(num_heads, width // num_heads, edge_size, edges.dtype)
     messages = query.new_empty(query.shape)
-    node_part = query.new_empty(query.shape, dtype=torch.float32)
     log_sum = query.new_empty(seeds, graphs, queries, num_heads, dtype=torch.float32)
     context = edges.new_empty(seeds, graphs, queries, num_heads, edge_size)
     if edges.numel() == 0:
         return messages.zero_(), log_sum.zero_(), context.zero_()
     weight = weight.to(edges.dtype)
-    chunk = graphs_at_a_time(edges, width)
-    for first in range(0, graphs, chunk):
-        count = min(chunk, graphs - first)
-        pairs = edge_pairs(edges[:, first : first + count], weight)
-        attention_forward_kernel[(queries * sizes.groups, count, seeds)](
+    parts = parts_of_edges(edges, width, PAIR_BUFFER_BYTES)
+    programs = parts[0].graphs * parts[0].rows * sizes.groups * seeds
+    splits = parts_of_keys(keys, min(MOST_SPLITS, PROGRAMS // programs))
+    node_parts = query.new_empty(splits, *query.shape, dtype=torch.float32)
+    log_sums, contexts = log_sum[None], context[None]
+    if splits > 1:
+        log_sums, contexts = (
+            query.new_empty(splits, *tensor.shape, dtype=torch.float32) for tensor in (log_sum, context)
+        )
+    buffer = pair_buffer(edges, width, parts[0])
+    for part in parts:
+        pairs = edge_pairs(part.edges(edges), weight, buffer)
+        attention_forward_kernel[(part.rows * sizes.groups * splits, part.graphs, seeds)](
             query,
             key,
             value,
             edges,
             pairs,
             query if mask is None else mask.view(torch.uint8),
-            node_part,
-            log_sum,
-            context,
+            node_parts,
+            log_sums,
+            contexts,
             query.stride(2),
             key.stride(2),
             value.stride(2),
-            first,
+            part.first,
+            part.row,
+            part.rows,
             graphs,
             queries,
             keys,
@@ -188,25 +213,34 @@ def attention_forward(
             math.log2(math.e) / math.sqrt(sizes.head_size),
             HAS_MASK=mask is not None,
             ONE_BLOCK=keys <= KEYS,
+            SPLITS=splits,
             KEYS=KEYS,
             **sizes.constants(),
             **ONE_WARP,
         )
     nodes = graphs * queries
     attention_project_kernel[(num_heads, triton.cdiv(nodes, VALUE_ROWS), seeds)](
-        context, node_part, weight, messages, nodes, ROWS=VALUE_ROWS, **sizes.constants(), num_warps=2
+        contexts,
+        node_parts,
+        log_sums,
+        weight,
+        messages,
+        context,
+        log_sum,
+        nodes,
+        ROWS=VALUE_ROWS,
+        SPLITS=splits,
+        **sizes.constants(),
+        num_warps=2,
     )
     return messages, log_sum, context
 
 
-def edge_pairs(edges: Tensor, weight: Tensor) -> Tensor:
-    """W_q e_ij and W_k e_ij side by side [S, C * NQ * NK, 2 * H * D]."""
-    width = weight.shape[1] // 3
-    return torch.bmm(edges.flatten(1, 3), weight[:, : 2 * width].transpose(1, 2))
+def parts_of_keys(keys: int, most: int) -> int:
+    """Into how many parts to split the keys of a row, at most so many, none of them empty.
 
-
-def graphs_at_a_time(edges: Tensor, width: int) -> int:
-    """How many graphs of every seed share the buffer of the edges' queries and keys."""
-    seeds, graphs, queries, keys, _ = edges.shape
-    bytes_per_graph = seeds * queries * keys * 2 * width * edges.element_size()
-    return max(1, min(graphs, PAIR_BUFFER_BYTES // max(1, bytes_per_graph)))
+    >>> parts_of_keys(256, 3), parts_of_keys(64, 3), parts_of_keys(40, 100), parts_of_keys(64, 0)
+    (3, 2, 3, 1)
+    """
+    blocks = triton.cdiv(keys, KEYS)
+    return triton.cdiv(blocks, triton.cdiv(blocks, max(1, min(blocks, most))))

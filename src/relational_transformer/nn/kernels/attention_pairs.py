@@ -28,12 +28,14 @@ def attention_pairs_kernel(
     delta,  # [S, G, NQ, H]
     lifted,  # u [S, G, NQ, H, E]
     query_gradient,  # [SPLITS, S, G, NQ, H * D]: to be summed over the parts of the keys
-    pairs,  # in: W_q e_ij and W_k e_ij, out: dq_ij and dk_ij [S, C, NQ * NK, 2 * H * D] of graphs first ... first + C
-    attention,  # a_ij [S, C, NQ * NK, H]
+    pairs,  # in: W_q e_ij and W_k e_ij, out: dq_ij and dk_ij [S, C, rows * NK, 2 * H * D], rows as in `Part`
+    attention,  # a_ij [S, C, rows * NK, H]
     query_stride,
     key_stride,
     value_stride,
     first,
+    first_row,
+    rows,
     graphs,
     queries,
     keys,
@@ -60,12 +62,13 @@ def attention_pairs_kernel(
     GROUPS: tl.constexpr = (HEADS + GROUP_HEADS - 1) // GROUP_HEADS
     STEP: tl.constexpr = 16 // GROUP_HEADS if GROUP_HEADS < 16 else 1
     dtype: tl.constexpr = edges.dtype.element_ty
-    row = tl.program_id(0) // (GROUPS * SPLITS)
+    local_row = tl.program_id(0) // (GROUPS * SPLITS)
+    row = first_row + local_row
     group = tl.program_id(0) // SPLITS % GROUPS
     split = tl.program_id(0) % SPLITS
     seed = tl.program_id(2).to(tl.int64)
     graph = seed * graphs + first + tl.program_id(1)
-    buffer = (seed * tl.num_programs(1) + tl.program_id(1)) * queries + row
+    buffer = (seed * tl.num_programs(1) + tl.program_id(1)) * rows + local_row
     node = graph * queries + row
     query += node * query_stride
     gradient += node * WIDTH
@@ -137,10 +140,12 @@ def attention_pairs_kernel(
 
 @triton.jit
 def attention_through_values_kernel(
-    attention,  # a_ij [S, C, NQ * NK, H] of the graphs first ... first + C
+    attention,  # a_ij [S, C, rows * NK, H], rows as in `Part`
     lifted,  # u [S, G, NQ, H, E]
     edge_gradient,  # [S, G, NQ, NK, E]
     first,
+    first_row,
+    rows,
     graphs,
     queries,
     keys,
@@ -155,11 +160,11 @@ def attention_through_values_kernel(
 ):
     """The edges' gradient through the values, sum_h a_ij^h u_i^h, for one part of the keys j of one row i of one
     graph."""
-    row = tl.program_id(0) // SPLITS
+    local_row = tl.program_id(0) // SPLITS
     split = tl.program_id(0) % SPLITS
     seed = tl.program_id(2).to(tl.int64)
-    node = (seed * graphs + first + tl.program_id(1)) * queries + row
-    attention += ((seed * tl.num_programs(1) + tl.program_id(1)) * queries + row) * keys * HEADS
+    node = (seed * graphs + first + tl.program_id(1)) * queries + first_row + local_row
+    attention += ((seed * tl.num_programs(1) + tl.program_id(1)) * rows + local_row) * keys * HEADS
     lifted += node * HEADS * EDGE_SIZE
     edge_gradient += node * keys * EDGE_SIZE
     heads = tl.arange(0, HEADS_PAD)
@@ -178,11 +183,13 @@ def attention_through_values_kernel(
 @triton.jit
 def attention_columns_kernel(
     gradient,  # g [S, G, NQ, H * D]
-    pairs,  # dq_ij, dk_ij [S, C, NQ * NK, 2 * H * D] of the graphs first ... first + C
-    attention,  # a_ij [S, C, NQ * NK, H]
+    pairs,  # dq_ij, dk_ij [S, C, rows * NK, 2 * H * D], rows as in `Part`
+    attention,  # a_ij [S, C, rows * NK, H]
     key_gradient,  # [S, G, NK, H * D]
     value_gradient,  # [S, G, NK, H * D]
     first,
+    first_row,
+    rows,
     graphs,
     queries,
     keys,
@@ -192,16 +199,16 @@ def attention_columns_kernel(
     HEAD_PAD: tl.constexpr,
     GROUP_HEADS: tl.constexpr,
 ):
-    """dk_j = sum_i dk_ij and dv_j = sum_i a_ij g_i, for one head group of one key j of one graph, ROWS rows i at a
-    time."""
+    """dk_j = sum_i dk_ij and dv_j = sum_i a_ij g_i over the part's rows i, ROWS at a time, for one head group of one
+    key j of one graph."""
     WIDTH: tl.constexpr = HEADS * HEAD_SIZE
     GROUPS: tl.constexpr = (HEADS + GROUP_HEADS - 1) // GROUP_HEADS
     j = tl.program_id(0) // GROUPS
     group = tl.program_id(0) % GROUPS
     seed = tl.program_id(2).to(tl.int64)
     graph = seed * graphs + first + tl.program_id(1)
-    buffer = (seed * tl.num_programs(1) + tl.program_id(1)) * queries * keys
-    gradient += graph * queries * WIDTH
+    buffer = (seed * tl.num_programs(1) + tl.program_id(1)) * rows * keys
+    gradient += (graph * queries + first_row) * WIDTH
     pairs += buffer * 2 * WIDTH + WIDTH
     attention += buffer * HEADS
     key_gradient += (graph * keys + j) * WIDTH
@@ -210,9 +217,9 @@ def attention_columns_kernel(
     heads = group * GROUP_HEADS + tl.arange(0, GROUP_HEADS)
     key_sum = tl.zeros((ROWS, GROUP_HEADS * HEAD_PAD), tl.float32)
     value_sum = tl.zeros((ROWS, GROUP_HEADS * HEAD_PAD), tl.float32)
-    for start in range(0, queries, ROWS):
+    for start in range(0, rows, ROWS):
         i = start + tl.arange(0, ROWS)
-        valid = i < queries
+        valid = i < rows
         edge = i * keys + j
         part = load_columns(pairs, edge, valid, 2 * WIDTH, columns, column_valid)
         weights = load_columns(attention, edge, valid, HEADS, heads, heads < HEADS)

@@ -8,12 +8,16 @@ from relational_transformer.nn.kernels.tiles import load_chunks, load_rows, stor
 
 @triton.jit
 def attention_project_kernel(
-    context,  # c [S, R, H, E], R = G * NQ nodes of a seed
-    node_part,  # [S, R, H * D]
+    contexts,  # c [SPLITS, S, R, H, E] of each part of the keys, R = G * NQ nodes of a seed
+    node_parts,  # [SPLITS, S, R, H * D]
+    log_sums,  # [SPLITS, S, R, H], base 2, minus infinity for a part without keys
     weight,  # [S, 3 * H * D, E], of the edges' dtype
     messages,  # [S, R, H * D]
+    context,  # c [S, R, H, E]: written where there are several parts
+    log_sum,  # [S, R, H]: likewise
     nodes,
     ROWS: tl.constexpr,
+    SPLITS: tl.constexpr,
     PRECISION: tl.constexpr,
     HEADS: tl.constexpr,
     HEAD_SIZE: tl.constexpr,
@@ -23,21 +27,61 @@ def attention_project_kernel(
     CHUNK: tl.constexpr,
     CHUNKS: tl.constexpr,
 ):
-    """message_i^h = sum_j a_ij v_j^h + Wv_h c_i^h, for one head of some nodes."""
+    """message_i^h = sum_j a_ij v_j^h + Wv_h c_i^h, for one head of some nodes.
+
+    Parts of the keys count by their shares of the softmax's sum, 2^(log_sums - log_sum).
+    """
     WIDTH: tl.constexpr = HEADS * HEAD_SIZE
     CHANNELS: tl.constexpr = HEAD_PAD if HEAD_PAD > 16 else 16
+    dtype: tl.constexpr = context.dtype.element_ty
     head = tl.program_id(0)
     seed = tl.program_id(2).to(tl.int64)
-    context += (seed * nodes * HEADS + head) * EDGE_SIZE
-    node_part += seed * nodes * WIDTH + head * HEAD_SIZE
+    part = tl.num_programs(2).to(tl.int64) * nodes
+    contexts += (seed * nodes * HEADS + head) * EDGE_SIZE
+    node_parts += seed * nodes * WIDTH + head * HEAD_SIZE
+    log_sums += seed * nodes * HEADS + head
     messages += seed * nodes * WIDTH + head * HEAD_SIZE
+    context += (seed * nodes * HEADS + head) * EDGE_SIZE
+    log_sum += seed * nodes * HEADS + head
     weight += ((seed * 3 + 2) * WIDTH + head * HEAD_SIZE) * EDGE_SIZE
     rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     valid = rows < nodes
     within = tl.arange(0, CHANNELS)
-    c = load_chunks(context, rows, valid, HEADS * EDGE_SIZE, EDGE_SIZE, CHUNK, CHUNKS)
+    c = load_chunks(contexts, rows, valid, HEADS * EDGE_SIZE, EDGE_SIZE, CHUNK, CHUNKS)
+    result = load_rows(node_parts, rows, valid, WIDTH, HEAD_SIZE, CHANNELS)
+    if SPLITS > 1:
+        largest = tl.load(log_sums + rows * HEADS, mask=valid, other=float("-inf"))
+        total = tl.where(largest == float("-inf"), 0.0, 1.0)
+        for _ in range(1, SPLITS):
+            contexts += part * HEADS * EDGE_SIZE
+            node_parts += part * WIDTH
+            log_sums += part * HEADS
+            logarithm = tl.load(log_sums + rows * HEADS, mask=valid, other=float("-inf"))
+            new_largest = tl.maximum(largest, logarithm)
+            finite = tl.where(new_largest == float("-inf"), 0.0, new_largest)
+            shrink = tl.exp2(largest - finite)
+            share = tl.exp2(logarithm - finite)
+            largest = new_largest
+            total = total * shrink + share
+            result *= shrink[:, None]
+            result += share[:, None] * load_rows(node_parts, rows, valid, WIDTH, HEAD_SIZE, CHANNELS)
+            other = load_chunks(contexts, rows, valid, HEADS * EDGE_SIZE, EDGE_SIZE, CHUNK, CHUNKS)
+            new_c = ()
+            for chunk in tl.static_range(CHUNKS):
+                new_c = new_c + (c[chunk] * shrink[:, None] + other[chunk] * share[:, None],)  # noqa: RUF005
+            c = new_c
+        seen = total > 0.0
+        inverse = tl.where(seen, 1.0 / tl.where(seen, total, 1.0), 0.0)
+        logarithm = tl.where(seen, largest + tl.log2(tl.where(seen, total, 1.0)), 0.0)
+        tl.store(log_sum + rows * HEADS, logarithm, mask=valid)
+        result *= inverse[:, None]
+        new_c = ()
+        for chunk in tl.static_range(CHUNKS):
+            tile = (c[chunk] * inverse[:, None]).to(dtype)
+            store_chunk(context, rows, valid, HEADS * EDGE_SIZE, tile, chunk, EDGE_SIZE)
+            new_c = new_c + (tile,)  # noqa: RUF005
+        c = new_c
     value_weight = load_chunks(weight, within, within < HEAD_SIZE, EDGE_SIZE, EDGE_SIZE, CHUNK, CHUNKS)
-    result = load_rows(node_part, rows, valid, WIDTH, HEAD_SIZE, CHANNELS)
     for chunk in tl.static_range(CHUNKS):
         result = tl.dot(c[chunk], tl.trans(value_weight[chunk]), result, input_precision=PRECISION)
     store_rows(messages, rows, valid, WIDTH, result, HEAD_SIZE)

@@ -11,6 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from relational_transformer.nn.kernels.edge_parameters import hidden_width
 from relational_transformer.nn.kernels.tiles import chunk_width, dot_precision, load_columns, padded
 
 TILE = 16
@@ -43,6 +44,7 @@ class EdgeSizes:
             "MESSAGE_PAD": padded(self.message_size),
             "FEED": self.feed_size,
             "FEED_PAD": padded(self.feed_size),
+            "HIDDEN": hidden_width(self.message_size, self.feed_size),
             "PRECISION": dot_precision(self.dtype),
         }
 
@@ -110,8 +112,8 @@ def zero_padding(tile, chunk, SIZE: tl.constexpr, CHUNK: tl.constexpr):
 
 @triton.jit
 def standardise(tile, mean, inverse, chunk, SIZE: tl.constexpr, CHUNK: tl.constexpr):
-    """(x - mean) / std of one chunk, zero on padding channels."""
-    return zero_padding((tile - mean[:, None]) * inverse[:, None], chunk, SIZE, CHUNK)
+    """(x - mean) / std of one chunk, one operation a number; zero on padding channels."""
+    return zero_padding(tile * inverse[:, None] - (mean * inverse)[:, None], chunk, SIZE, CHUNK)
 
 
 @triton.jit
@@ -121,10 +123,9 @@ def moments(tiles, eps, SIZE: tl.constexpr, CHUNK: tl.constexpr):
     for chunk in tl.static_range(1, len(tiles)):
         mean += tl.sum(tiles[chunk], axis=1)
     mean /= SIZE
-    one = tl.full(mean.shape, 1.0, tl.float32)
     variance = tl.zeros(mean.shape, tl.float32)
     for chunk in tl.static_range(len(tiles)):
-        centred = standardise(tiles[chunk], mean, one, chunk, SIZE, CHUNK)
+        centred = zero_padding(tiles[chunk] - mean[:, None], chunk, SIZE, CHUNK)
         variance += tl.sum(centred * centred, axis=1)
     return mean, tl.rsqrt(variance / SIZE + eps)
 
@@ -157,24 +158,40 @@ def affine(normal, weight, bias, chunk, SIZE: tl.constexpr, CHUNK: tl.constexpr)
 
 
 @triton.jit
-def before_last_norm(
-    middle,
-    feed,
-    feed_out_weight,
-    feed_out_bias,
-    chunk,
-    SIZE: tl.constexpr,
-    CHUNK: tl.constexpr,
-    FEED: tl.constexpr,
-    PRECISION: tl.constexpr,
+def plus_feed(
+    start, feed, feed_out_weight, chunk, SIZE: tl.constexpr, CHUNK: tl.constexpr, FEED: tl.constexpr, PRECISION
 ):
-    """A chunk of W_7 f + b_7 + u, what the last LayerNorm reads."""
+    """A chunk of W_7 f + start."""
     weight = load_tall(feed_out_weight, chunk, feed.dtype, SIZE, CHUNK, FEED, feed.shape[1])
-    start = middle + load_vector(feed_out_bias, chunk, SIZE, CHUNK)
     return tl.dot(feed, tl.trans(weight), start, input_precision=PRECISION)
 
 
 @triton.jit
 def through_norm(gradient, normal, inverse, mean, along, chunk, SIZE: tl.constexpr, CHUNK: tl.constexpr):
     """Through a normalisation with x^ its result: dx = (g - mean(g) - x^ mean(g x^)) / std, g the gradient of x^."""
-    return zero_padding((gradient - mean[:, None] - normal * along[:, None]) * inverse[:, None], chunk, SIZE, CHUNK)
+    gradient = gradient * inverse[:, None] - (mean * inverse)[:, None]
+    return zero_padding(gradient - normal * (along * inverse)[:, None], chunk, SIZE, CHUNK)
+
+
+@triton.jit
+def as_product(tile, dtype: tl.constexpr, PRECISION: tl.constexpr):
+    """The same tile [T, C], with its numbers in the threads where a product leaves them: plus a product of zeros.
+
+    Triton would have them where they were loaded, and move what is made of them and of a product to and fro.
+    """
+    left = tl.zeros((tile.shape[0], 16), dtype)
+    right = tl.zeros((16, tile.shape[1]), dtype)
+    return tl.dot(left, right, tile, input_precision=PRECISION)
+
+
+@triton.jit
+def add_over_edges(sums, tile):
+    """Add the two halves of a tile [T, C] to sums [T / 2, C]: both lie in the same thread, so that nothing is moved."""
+    return sums + tl.sum(tl.reshape(tile, (2, sums.shape[0], sums.shape[1])), axis=0)
+
+
+@triton.jit
+def store_sums(pointer, sums, first, stride, WIDTH: tl.constexpr):
+    """End such sums: write the total of each column, of columns first ..., to numbers ``stride`` apart."""
+    columns = first + tl.arange(0, sums.shape[1])
+    tl.store(pointer + columns * stride, tl.sum(sums, axis=0), mask=columns < WIDTH)

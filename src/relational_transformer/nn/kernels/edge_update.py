@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from relational_transformer.nn.kernels.edge_parameters import PackedGradients
+from relational_transformer.nn.kernels.edge_parameters import EdgeSums, hidden_width
 from relational_transformer.nn.kernels.seeds import differentiable, differentiable_once
 
 NUM_PARAMETERS = 12
@@ -30,9 +30,9 @@ def edge_update(edges: Tensor, receivers: Tensor, senders: Tensor, *parameters: 
     return output.reshape(edges.shape)
 
 
-def with_dense_rows(weight: Tensor) -> Tensor:
-    """A weight [S, M, E], perhaps a slice of a wider one: only its rows must lie in one piece."""
-    return weight if weight.stride(-1) == 1 else weight.contiguous()
+def both_weights(edge_weight: Tensor, reverse_weight: Tensor, dtype: torch.dtype) -> Tensor:
+    """W_e and W_r, one below the other [S, 2 * M, E]: an edge is read once for itself and its reverse."""
+    return torch.cat([edge_weight, reverse_weight], dim=1).to(dtype)
 
 
 @torch.library.custom_op("relational_transformer::edge_update", mutates_args=())
@@ -54,7 +54,7 @@ def edge_update_operator(
     feed_norm_bias: Tensor,  # [S, E]
     eps: float,
     save: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     from relational_transformer.nn.kernels.edge_update_forward import edge_update_forward
 
     others = (
@@ -73,30 +73,29 @@ def edge_update_operator(
         edges.contiguous(),
         receivers.contiguous(),
         senders.contiguous(),
-        [with_dense_rows(edge_weight), with_dense_rows(reverse_weight), *(tensor.contiguous() for tensor in others)],
+        both_weights(edge_weight, reverse_weight, edges.dtype),
+        [tensor.contiguous() for tensor in others],
         eps,
         save,
     )
 
 
 @edge_update_operator.register_fake
-def _(edges: Tensor, receivers: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _(edges: Tensor, receivers: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
     *parameters, _, save = rest
-    widths = (receivers.shape[-1], parameters[1 + FEED_IN_BIAS].shape[-1], 4)
-    dtypes = (edges.dtype, edges.dtype, torch.float32)
-    messages, feeds, statistics = (
+    widths = (hidden_width(receivers.shape[-1], parameters[1 + FEED_IN_BIAS].shape[-1]), 4)
+    hidden, statistics = (
         edges.new_empty((*edges.shape[:-1], width) if save else (edges.shape[0], 0), dtype=dtype)
-        for width, dtype in zip(widths, dtypes, strict=True)
+        for width, dtype in zip(widths, (edges.dtype, torch.float32), strict=True)
     )
-    return edges.new_empty(edges.shape), messages, feeds, statistics
+    return edges.new_empty(edges.shape), hidden, statistics
 
 
 @torch.library.custom_op("relational_transformer::edge_update_backward", mutates_args=())
 def edge_update_backward_operator(
     gradient: Tensor,
     edges: Tensor,
-    messages: Tensor,  # [S, G, N, N, M]
-    feeds: Tensor,  # [S, G, N, N, F]
+    hidden: Tensor,  # [S, G, N, N, K]
     statistics: Tensor,  # [S, G, N, N, 4]
     edge_weight: Tensor,
     reverse_weight: Tensor,
@@ -108,7 +107,7 @@ def edge_update_backward_operator(
     feed_out_weight: Tensor,
     feed_out_bias: Tensor,
     feed_norm_weight: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     from relational_transformer.nn.kernels.edge_update_backward import edge_update_backward
 
     others = (
@@ -121,26 +120,29 @@ def edge_update_backward_operator(
         feed_out_bias,
         feed_norm_weight,
     )
-    return edge_update_backward(
+    edge_gradient, ends, sums = edge_update_backward(
         gradient.contiguous(),
         edges.contiguous(),
-        messages.contiguous(),
-        feeds.contiguous(),
+        hidden.contiguous(),
         statistics.contiguous(),
-        [with_dense_rows(edge_weight), with_dense_rows(reverse_weight), *(tensor.contiguous() for tensor in others)],
+        both_weights(edge_weight, reverse_weight, edges.dtype),
+        *(tensor.contiguous() for tensor in others),
     )
-
-
-def packing(edges: Tensor, messages: Tensor, feeds: Tensor) -> PackedGradients:
-    return PackedGradients(edges.shape[-1], messages.shape[-1], feeds.shape[-1])
+    return edge_gradient, ends, sums.by_edge, sums.by_last, sums.by_first, sums.norms, sums.by_feed
 
 
 @edge_update_backward_operator.register_fake
-def _(gradient: Tensor, edges: Tensor, messages: Tensor, feeds: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-    seeds, graphs, nodes, *_ = edges.shape
-    packed = packing(edges, messages, feeds)
-    ends = (seeds, graphs, nodes, messages.shape[-1])
-    shapes = (ends, ends, (seeds, packed.rows, packed.length))
+def _(gradient: Tensor, edges: Tensor, hidden: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+    seeds, graphs, nodes, _, edge_size = edges.shape
+    message_size, feed_size = rest[3].shape[-1], rest[8].shape[-1]
+    shapes = (
+        (seeds, graphs, nodes, 2 * message_size),
+        (seeds, 2 * message_size + feed_size, edge_size),
+        (seeds, hidden.shape[-1], edge_size),
+        (seeds, hidden.shape[-1], edge_size),
+        (seeds, 3, edge_size),
+        (seeds, feed_size, message_size + 2),
+    )
     return edges.new_empty(edges.shape), *(edges.new_empty(shape, dtype=torch.float32) for shape in shapes)
 
 
@@ -151,14 +153,15 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
 
 
 def _differentiate(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
-    edges, messages, feeds, statistics, *parameters = ctx.saved_tensors
+    edges, hidden, statistics, *parameters = ctx.saved_tensors
     read = [parameter for index, parameter in enumerate(parameters) if index not in (FEED_IN_BIAS, FEED_NORM_BIAS)]
-    edge_gradient, *ends, packed = update_backward(gradient, edges, messages, feeds, statistics, *read)
-    unpacked = packing(edges, messages, feeds).unpack(packed)
+    edge_gradient, ends, *sums = update_backward(gradient, edges, hidden, statistics, *read)
+    _, _, out_weight, *others = read
+    gradients = EdgeSums(*sums).gradients(out_weight.to(edges.dtype), *others[:4])
     return (
         edge_gradient,
-        *(end.to(dtype) for end, dtype in zip(ends, ctx.end_dtypes, strict=True)),
-        *(part.to(parameter.dtype) for part, parameter in zip(unpacked, parameters, strict=True)),
+        *(end.to(dtype) for end, dtype in zip(ends.chunk(2, dim=-1), ctx.end_dtypes, strict=True)),
+        *(part.to(parameter.dtype) for part, parameter in zip(gradients, parameters, strict=True)),
         None,
         None,
     )

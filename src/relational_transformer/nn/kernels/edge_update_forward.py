@@ -1,75 +1,26 @@
-"""The edge update, forward: one kernel for what an edge says to itself and to its reverse, another for the rest."""
+"""The edge update, forward: one product for what an edge says to itself and to its reverse, a kernel for the rest."""
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from relational_transformer.nn.kernels.edge_parameters import hidden_width
 from relational_transformer.nn.kernels.edge_tiles import (
     affine,
-    before_last_norm,
     before_norm,
     edge_ends,
     edge_sizes,
-    load_edges,
     load_vector,
     load_wide,
     moments,
+    plus_feed,
     standardise,
 )
 from relational_transformer.nn.kernels.tiles import load_rows, store_chunk, store_rows
 
-HALVES_PROGRAMS = 132 * 16
-FORWARD_PROGRAMS = 132 * 12
-ONE_WARP = {"num_warps": 1, "num_stages": 1}
-
-
-@triton.jit
-def edge_halves_kernel(
-    edges,  # [S, R, E]
-    edge_weight,  # [S, M, E] by strides
-    reverse_weight,  # [S, M, E] by strides
-    halves,  # [S, R, 2 * M]
-    edge_weight_seed_stride,
-    edge_weight_stride,
-    reverse_weight_seed_stride,
-    reverse_weight_stride,
-    rows,
-    TILE: tl.constexpr,
-    PRECISION: tl.constexpr,
-    SIZE: tl.constexpr,
-    CHUNK: tl.constexpr,
-    CHUNKS: tl.constexpr,
-    MESSAGE: tl.constexpr,
-    MESSAGE_PAD: tl.constexpr,
-    FEED: tl.constexpr,
-    FEED_PAD: tl.constexpr,
-):
-    """W_e e_r and W_r e_r, side by side, of some tiles of edges."""
-    dtype: tl.constexpr = edges.dtype.element_ty
-    seed = tl.program_id(1).to(tl.int64)
-    edges += seed * rows * SIZE
-    halves += seed * rows * 2 * MESSAGE
-    edge_weight += seed * edge_weight_seed_stride
-    reverse_weight += seed * reverse_weight_seed_stride
-    own_weight = ()
-    other_weight = ()
-    for chunk in tl.static_range(CHUNKS):
-        tile = load_wide(edge_weight, edge_weight_stride, chunk, dtype, SIZE, CHUNK, MESSAGE, MESSAGE_PAD)
-        own_weight = own_weight + (tile,)  # noqa: RUF005
-        tile = load_wide(reverse_weight, reverse_weight_stride, chunk, dtype, SIZE, CHUNK, MESSAGE, MESSAGE_PAD)
-        other_weight = other_weight + (tile,)  # noqa: RUF005
-    for start in range(tl.program_id(0) * TILE, rows, tl.num_programs(0) * TILE):
-        row = tl.arange(0, TILE).to(tl.int64) + start
-        valid = row < rows
-        own = tl.zeros((TILE, MESSAGE_PAD), tl.float32)
-        other = tl.zeros((TILE, MESSAGE_PAD), tl.float32)
-        for chunk in tl.static_range(CHUNKS):
-            edge = load_edges(edges, row, valid, chunk, SIZE, CHUNK)
-            own = tl.dot(edge, tl.trans(own_weight[chunk]), own, input_precision=PRECISION)
-            other = tl.dot(edge, tl.trans(other_weight[chunk]), other, input_precision=PRECISION)
-        store_rows(halves, row, valid, 2 * MESSAGE, own, MESSAGE)
-        store_rows(halves + MESSAGE, row, valid, 2 * MESSAGE, other, MESSAGE)
+PROGRAMS = 132 * 12
+ONE_WARP = {"num_warps": 1, "num_stages": 1, "maxnreg": 168}  # so that twelve programs fit on a multiprocessor
 
 
 @triton.jit
@@ -89,8 +40,7 @@ def edge_update_forward_kernel(
     feed_norm_weight,  # [S, E]
     feed_norm_bias,  # [S, E]
     output,  # [S, R, E]
-    messages,  # m [S, R, M]
-    feeds,  # f [S, R, F]
+    hidden,  # h = (m, f, 1, 0 ...) [S, R, HIDDEN]
     statistics,  # mean and 1 / std of the two LayerNorms [S, R, 4]
     rows,
     nodes,
@@ -105,6 +55,7 @@ def edge_update_forward_kernel(
     MESSAGE_PAD: tl.constexpr,
     FEED: tl.constexpr,
     FEED_PAD: tl.constexpr,
+    HIDDEN: tl.constexpr,
 ):
     """New edges, of some tiles of TILE edges of one seed."""
     dtype: tl.constexpr = edges.dtype.element_ty
@@ -112,8 +63,7 @@ def edge_update_forward_kernel(
     edges += seed * rows * SIZE
     halves += seed * rows * 2 * MESSAGE
     output += seed * rows * SIZE
-    messages += seed * rows * MESSAGE
-    feeds += seed * rows * FEED
+    hidden += seed * rows * HIDDEN
     statistics += seed * rows * 4
     receivers += seed * (rows // nodes) * MESSAGE
     senders += seed * (rows // nodes) * MESSAGE
@@ -153,9 +103,8 @@ def edge_update_forward_kernel(
         feed = tl.maximum(feed, 0.0).to(dtype)
         tiles = ()
         for chunk in tl.static_range(CHUNKS):
-            tile = before_last_norm(
-                middle[chunk], feed, feed_out_weight, feed_out_bias, chunk, SIZE, CHUNK, FEED, PRECISION
-            )
+            tile = middle[chunk] + load_vector(feed_out_bias, chunk, SIZE, CHUNK)
+            tile = plus_feed(tile, feed, feed_out_weight, chunk, SIZE, CHUNK, FEED, PRECISION)
             tiles = tiles + (tile,)  # noqa: RUF005
         last_mean, last_inverse = moments(tiles, eps, SIZE, CHUNK)
         for chunk in tl.static_range(CHUNKS):
@@ -163,8 +112,11 @@ def edge_update_forward_kernel(
             tile = affine(normal, feed_norm_weight, feed_norm_bias, chunk, SIZE, CHUNK)
             store_chunk(output, row, valid, SIZE, tile, chunk, SIZE)
         if SAVE:
-            store_rows(messages, row, valid, MESSAGE, message, MESSAGE)
-            store_rows(feeds, row, valid, FEED, feed, FEED)
+            REST: tl.constexpr = HIDDEN - MESSAGE - FEED  # at most 8 columns
+            store_rows(hidden, row, valid, HIDDEN, message, MESSAGE)
+            store_rows(hidden + MESSAGE, row, valid, HIDDEN, feed, FEED)
+            one = (tl.arange(0, 8) == 0).to(tl.float32)[None, :] + tl.zeros((TILE, 1), tl.float32)
+            store_rows(hidden + MESSAGE + FEED, row, valid, HIDDEN, one, REST)
             tl.store(statistics + row * 4, mean, mask=valid)
             tl.store(statistics + row * 4 + 1, inverse, mask=valid)
             tl.store(statistics + row * 4 + 2, last_mean, mask=valid)
@@ -172,43 +124,36 @@ def edge_update_forward_kernel(
 
 
 def edge_update_forward(
-    edges: Tensor, receivers: Tensor, senders: Tensor, parameters: list[Tensor], eps: float, save: bool
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """New edges [S, G, N, N, E]; `parameters` in the order of `edge_update`'s arguments, each [S, ...].
+    edges: Tensor,
+    receivers: Tensor,
+    senders: Tensor,
+    both_weights: Tensor,
+    others: list[Tensor],
+    eps: float,
+    save: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """New edges [S, G, N, N, E]; `both_weights` [S, 2 * M, E] are W_e and W_r in the edges' dtype, `others` the rest of
+    the parameters in the order of `edge_update`'s arguments, each [S, ...].
 
-    With `save`, also what the backward pass needs: both hidden layers [..., M] and [..., F], and the mean and 1 / std
-    of both LayerNorms [..., 4]; otherwise these are empty.
+    With `save`, also what the backward pass needs: both hidden layers and a one, h = (m, f, 1, 0 ...) [..., K], and the
+    mean and 1 / std of both LayerNorms [..., 4]; otherwise these are empty.
     """
-    sizes = edge_sizes(edges, receivers.shape[-1], parameters[7].shape[-1])
+    message_size, feed_size = receivers.shape[-1], others[5].shape[-1]
+    sizes = edge_sizes(edges, message_size, feed_size)
     output = torch.empty_like(edges)
     per_edge = edges.shape[:-1]
-    messages = edges.new_empty((*per_edge, sizes.message_size) if save else (sizes.seeds, 0))
-    feeds = edges.new_empty((*per_edge, sizes.feed_size) if save else (sizes.seeds, 0))
+    hidden = edges.new_empty((*per_edge, hidden_width(message_size, feed_size)) if save else (sizes.seeds, 0))
     statistics = edges.new_empty((*per_edge, 4) if save else (sizes.seeds, 0), dtype=torch.float32)
     if edges.numel() == 0:
-        return output, messages, feeds, statistics
-    edge_weight, reverse_weight, *others = parameters
-    halves = edges.new_empty(*per_edge, 2 * sizes.message_size)
-    edge_halves_kernel[(sizes.programs(HALVES_PROGRAMS), sizes.seeds)](
+        return output, hidden, statistics
+    edge_update_forward_kernel[(sizes.programs(PROGRAMS), sizes.seeds)](
         edges,
-        edge_weight,
-        reverse_weight,
-        halves,
-        *edge_weight.stride()[:2],
-        *reverse_weight.stride()[:2],
-        sizes.rows,
-        **sizes.constants(),
-        **ONE_WARP,
-    )
-    edge_update_forward_kernel[(sizes.programs(FORWARD_PROGRAMS), sizes.seeds)](
-        edges,
-        halves,
+        torch.bmm(edges.flatten(1, 3), both_weights.mT),
         receivers,
         senders,
         *others,
         output,
-        messages,
-        feeds,
+        hidden,
         statistics,
         sizes.rows,
         sizes.nodes,
@@ -217,4 +162,4 @@ def edge_update_forward(
         **sizes.constants(),
         **ONE_WARP,
     )
-    return output, messages, feeds, statistics
+    return output, hidden, statistics

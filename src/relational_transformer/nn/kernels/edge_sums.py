@@ -1,0 +1,42 @@
+"""Sums over edges of outer products, by cuBLAS: what a weight that every edge reads gets for a gradient."""
+
+import torch
+from torch import Tensor
+
+TILES = 128
+"""Tiles of 128 x 128 results that fill a large device: with fewer, the edges of a seed are summed in several parts."""
+
+
+def sum_of_outer_products(left: Tensor, right: Tensor) -> Tensor:
+    """sum_r left_r right_r^T [S, A, B] in float32, of left [S, R, A] and right [S, R, B].
+
+    The parts that the rows are cut into are as long as each other, and added in a fixed order.
+    """
+    seeds, rows, width = left.shape
+    if rows == 0:
+        return left.new_zeros(seeds, width, right.shape[-1], dtype=torch.float32)
+    one_piece = left.is_contiguous() and right.is_contiguous()
+    parts = parts_of_rows(rows, seeds * -(-width // 128) * -(-right.shape[-1] // 128)) if one_piece else 1
+    if parts == 1:
+        return float_product(left.transpose(1, 2), right)
+    left, right = (tensor.reshape(seeds * parts, rows // parts, -1) for tensor in (left, right))
+    return float_product(left.transpose(1, 2), right).view(seeds, parts, width, -1).sum(1)
+
+
+def float_product(left: Tensor, right: Tensor) -> Tensor:
+    """A batched product, summed and returned in float32 whatever the factors' dtype."""
+    if left.dtype == torch.float32:
+        return torch.bmm(left, right)
+    if not left.is_cuda:
+        return torch.bmm(left.float(), right.float())
+    return torch.bmm(left, right, out_dtype=torch.float32)
+
+
+def parts_of_rows(rows: int, tiles: int) -> int:
+    """Into how many parts of one length to cut the rows of a product that has so many tiles of results.
+
+    >>> parts_of_rows(4 * 256 * 256, 1), parts_of_rows(32 * 64 * 64, 6), parts_of_rows(4 * 16 * 16, 200)
+    (128, 16, 1)
+    """
+    wanted = max(1, min(rows, TILES // tiles))
+    return next(count for count in range(wanted, 0, -1) if rows % count == 0)

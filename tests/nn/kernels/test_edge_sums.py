@@ -1,0 +1,34 @@
+"""Sums of outer products over edges, in one part or in several."""
+
+import pytest
+import torch
+
+from relational_transformer.nn.kernels import edge_sums
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+@pytest.mark.parametrize("sliced", [False, True], ids=["whole", "sliced"])
+def test_the_sum_is_the_same_in_parts_and_at_once(seeds: int, sliced: bool):
+    left, right = torch.randn(seeds, 60, 5), torch.randn(seeds, 60, 7)
+    if sliced:
+        left, right = left[:, 6:36], right[:, 6:36]
+    expected = torch.einsum("sra,srb->sab", left.double(), right.double())
+    torch.testing.assert_close(edge_sums.sum_of_outer_products(left, right).double(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_sums_of_bfloat16_are_made_in_float32():
+    ones = torch.ones(1, 1000, 1, dtype=torch.bfloat16)  # added in bfloat16 they would stay at 256
+    total = edge_sums.sum_of_outer_products(ones, ones)
+    assert total.dtype == torch.float32
+    assert total.item() == 1000
+
+
+def test_few_rows_and_many_seeds_need_no_parts():
+    assert edge_sums.parts_of_rows(7, 1000) == 1
+    assert edge_sums.parts_of_rows(1, 1) == 1
+
+
+def test_no_rows_sum_to_zero():
+    assert torch.equal(
+        edge_sums.sum_of_outer_products(torch.empty(2, 0, 3), torch.empty(2, 0, 4)), torch.zeros(2, 3, 4)
+    )

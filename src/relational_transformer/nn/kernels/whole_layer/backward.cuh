@@ -15,7 +15,7 @@
 //    head is needed. dq_i, dk_j: mma with one-hot rows (works for any N); the halves of heads 8-11 meet in shared memory. Weight rows are packed so that a lane holds 4 neighbouring channels: 8-byte stores, whole sectors.
 // 6. dn = do + Wn^T dqkv; de += We_qk^T dqk + A^T dh1_ij + B^T dh1_ji: a warp holds the weights of its 24 channels in 156 registers, the rows of edges pass by in shared memory, where they
 //    come back from global memory (L2) meanwhile.
-// Without an edge update (UPDATE_EDGES 0) phase 1 only begins to bring e into shared memory, phase 2 is the nodes' part, and phase 4 adds to the gradient that is given for the edges.
+// Without an edge update (UPDATE_EDGES 0) phase 1 is left out, phase 2 is the nodes' part and brings e into shared memory, and phase 4 adds to the gradient that is given for the edges.
 #pragma once
 #include "backward/edge_update.cuh"
 #include "backward/edge_ends.cuh"

@@ -8,7 +8,7 @@
 
 // ---- Sizes ----
 #ifndef NODES
-#define NODES 16  // nodes of a graph; 16 and 20 are tested, any up to 20 should fit
+#define NODES 16  // nodes of a graph; 5, 16 and 20 are tested, any up to 20 should fit
 #endif
 #ifndef UPDATE_EDGES
 #define UPDATE_EDGES 1  // whether the layer updates its edges; without it they are read, and their gradient goes past the layer

@@ -63,6 +63,7 @@ class Engine:
         self._methods = FleetMethods(network, fleet, self.device, compiled)
         self._around = AroundLayers(self._methods, network, split.num_nodes, precision)
         self._hoisted = HoistedTrajectory(self._methods, network, precision)
+        self._may_hoist = True
 
     def share_compiled(self, other: "Engine") -> None:
         """Use what another engine of the same shapes compiles, instead of compiling it again."""
@@ -81,7 +82,7 @@ class Engine:
         keep what they compute. Uncompiled, on a CPU, it takes longer for one seed, and seconds to begin. Fused kernels
         that were asked for make the gradients of their weights themselves."""
         plain = not self.layers_are_kernels and current_mode() is not True
-        return plain and self._methods.compiled and not self.recompute
+        return plain and self._methods.compiled and not self.recompute and self._may_hoist
 
     def load(self, drawn: Draw) -> None:
         """Take what the next steps are made of."""
@@ -179,14 +180,22 @@ class Engine:
         return aligned, Schedule(forced, is_target, keeps_output, schedule.totals)
 
     def _must_recompute(self) -> bool:
-        """Whether the activations of the longest trajectories would take too much of the memory that is free."""
+        """Whether the activations of the longest trajectories would take too much of the memory that is free, even if
+        every step computes all that it needs: with what steps share computed once, more is kept."""
+        is_too_much = self._is_too_much_to_keep()
+        if is_too_much and self.shares_steps:
+            self._may_hoist = False
+            is_too_much = self._is_too_much_to_keep()
+        return is_too_much
+
+    def _is_too_much_to_keep(self) -> bool:
         most = max(self.buckets)
         if most <= 3:
             return False
         sizes = [saved_bytes(lambda num_hints=num_hints: self._forward(num_hints)) for num_hints in (2, 3)]
-        kept = [
-            self._around.kept_bytes(number, self.batch_size) + self._hoisted.kept_bytes(number) for number in (1, 2)
-        ]
+        kept = [self._around.kept_bytes(number, self.batch_size) for number in (1, 2)]
+        if self.shares_steps:
+            kept = [size + self._hoisted.kept_bytes(number) for number, size in enumerate(kept, 1)]
         sizes = [size + more for size, more in zip(sizes, kept, strict=True)]
         return is_too_much_to_keep(sizes[0] + (sizes[1] - sizes[0]) * (most - 2), self.device)
 

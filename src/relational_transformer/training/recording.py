@@ -1,5 +1,6 @@
 """Steps recorded as CUDA graphs: one launch instead of thousands."""
 
+import gc
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -41,6 +42,7 @@ def record(
         for _ in range(2):
             (rehearsal or step)()
             restore()
+    gc.collect()  # what the rehearsals have left in cycles would be kept beside what is recorded
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, pool=pool, stream=own, capture_error_mode="thread_local"):
         step()

@@ -51,6 +51,12 @@ def written_into(values: Tensor, given: Tensor, hidden: Tensor) -> Tensor:
     return product.tanh()
 
 
+def written_into_a_part(values: Tensor, given: Tensor, hidden: Tensor) -> Tensor:
+    noted = torch.zeros_like(given) + vector(values)
+    noted[:, 1:3].mul_(hidden[:, :2])
+    return (torch.bmm(hidden, matrix(values)) + noted).tanh()
+
+
 def detached(values: Tensor, given: Tensor, hidden: Tensor) -> Tensor:
     return (torch.bmm(hidden, matrix(values).detach()) + vector(values)).tanh()
 
@@ -60,7 +66,10 @@ def doubled(values: Tensor, given: Tensor, hidden: Tensor) -> Tensor:
     return (product + product).tanh() + product
 
 
-FUNCTIONS = (linear, reads_inputs, of_columns, scaled, dot, used_in_two_ways, written_into, detached, doubled)
+FUNCTIONS = (
+    *(linear, reads_inputs, of_columns, scaled, dot, used_in_two_ways),
+    *(written_into, written_into_a_part, detached, doubled),
+)
 
 
 def matrix(values: Tensor) -> Tensor:

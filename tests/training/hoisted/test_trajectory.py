@@ -1,5 +1,7 @@
 """A trajectory whose shared parts are computed once: losses and gradients are those of the steps one by one."""
 
+import gc
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -12,7 +14,7 @@ from relational_transformer.training import Protocol, fleet_methods
 from relational_transformer.training.data import draw, load_split
 from relational_transformer.training.engine import Engine
 from relational_transformer.training.fleet import Fleet, initialise
-from relational_transformer.training.hoisted import plan
+from relational_transformer.training.hoisted import plan, trajectory
 from relational_transformer.training.hoisted.tracing import trace
 from relational_transformer.training.precision import Precision, set_precision
 from relational_transformer.training.splits import make_split
@@ -146,6 +148,44 @@ def test_what_is_kept_for_the_weights_decides_about_recomputing(monkeypatch):
     monkeypatch.setattr(engine._hoisted, "kept_bytes", lambda steps: 0)
     engine._must_recompute()
     assert needed[0] - needed[1] == of_a_step * (max(engine.buckets) - 1)
+
+
+def test_where_memory_is_short_steps_are_first_taken_one_by_one_and_then_computed_again(monkeypatch):
+    engine = make_engine("mpnn", "insertion_sort")
+    hoisted = []
+
+    def is_too_much(size: float, device: torch.device) -> bool:
+        hoisted.append(engine.shares_steps)
+        return len(hoisted) < limit
+
+    monkeypatch.setattr("relational_transformer.training.engine.is_too_much_to_keep", is_too_much)
+    limit = 2
+    assert not engine._must_recompute()
+    assert hoisted == [True, False]
+    assert not engine.shares_steps
+    engine, hoisted, limit = make_engine("mpnn", "insertion_sort"), [], 3
+    assert engine._must_recompute()
+
+
+@pytest.mark.parametrize("model", ["mpnn", "transformer", "rt"])
+def test_nothing_of_a_trajectory_outlives_it(monkeypatch, model: str):
+    engine = make_engine(model, "bfs")
+    kept = []
+    begin = trajectory._Shared.__init__
+
+    def noted(shared: trajectory._Shared, *arguments) -> None:
+        kept.append(weakref.ref(shared))
+        begin(shared, *arguments)
+
+    monkeypatch.setattr(trajectory._Shared, "__init__", noted)
+    gc.collect()
+    gc.disable()
+    try:
+        loss_and_gradient(engine)
+        engine._forward(4)  # without a backward pass
+        assert [shared() for shared in kept] == [None, None]
+    finally:
+        gc.enable()
 
 
 def test_fused_kernels_that_were_asked_for_take_their_steps_one_by_one():

@@ -102,10 +102,17 @@ def _overwritten(nodes: Iterable[Node]) -> set[Node]:
         if _writes(node):
             written = node.all_input_nodes[0]
             found.add(written)
-            while written.target in VIEWS or _writes(written):
+            while written.all_input_nodes and _shares_memory(written):
                 written = written.all_input_nodes[0]
                 found.add(written)
     return found
+
+
+def _shares_memory(node: Node) -> bool:
+    """Whether a result may be a view of what the node is given first."""
+    schema = getattr(node.target, "_schema", None)
+    aliases = schema is not None and any(result.alias_info is not None for result in schema.returns)
+    return aliases or node.target in (*VIEWS, getitem)
 
 
 def _writes(node: Node) -> bool:

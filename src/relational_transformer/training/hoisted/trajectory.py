@@ -70,13 +70,14 @@ class _Shared:
         end_of_weights = plan.pieces.num_weights
         end_of_others = end_of_weights + plan.pieces.has_others
         self.weights = results[:end_of_weights]
-        self.others = results[end_of_weights:end_of_others]
+        self.others: Sequence[Tensor] = results[end_of_weights:end_of_others]
         self.values = results[end_of_others:]
         self.rows: list[Sequence[Tensor]] = []
 
     def gradient(self, others: Sequence[Tensor], taps: list[Sequence[Tensor]]) -> Tensor:
         """That of all parameters, given those of the others and of the taps of each step."""
         rows, gradients = side_by_side(self.rows), side_by_side(taps)
+        self.rows.clear()  # as they were left; side by side they are needed, and no longer
         weights = weight_gradients(self.plan.pieces.terms, self.weights, rows, gradients)
         (gradient,) = self.plan.backward(self.parameters, *self.inputs, *weights, *others)
         return gradient
@@ -88,15 +89,17 @@ class _Share(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, shared: _Shared, num_steps: int, values: Tensor) -> tuple[Tensor, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         ctx.shared = shared
+        others, shared.others = shared.others, ()  # autograd ties them to `ctx`: kept here, nothing would ever be freed
         like = shared.plan.pieces.taps
         zeros = {dtype: values.new_zeros((), dtype=dtype) for dtype in {tap.dtype for tap in like}}
         taps = [zeros[tap.dtype].expand(tap.shape) for _ in range(num_steps) for tap in like]
-        return (*shared.others, *taps)
+        return (*others, *taps)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None, Tensor]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        pieces = ctx.shared.plan.pieces
+        shared, ctx.shared = ctx.shared, None
+        pieces = shared.plan.pieces
         others, taps = gradients[: pieces.has_others], gradients[pieces.has_others :]
         starts = range(0, len(taps), len(pieces.taps))
-        return None, None, ctx.shared.gradient(others, [taps[start : start + len(pieces.taps)] for start in starts])
+        return None, None, shared.gradient(others, [taps[start : start + len(pieces.taps)] for start in starts])

@@ -193,11 +193,13 @@ class Engine:
         if most <= 3:
             return False
         sizes = [saved_bytes(lambda num_hints=num_hints: self._forward(num_hints)) for num_hints in (2, 3)]
-        kept = [self._around.kept_bytes(number, self.batch_size) for number in (1, 2)]
-        if self.shares_steps:
-            kept = [size + self._hoisted.kept_bytes(number) for number, size in enumerate(kept, 1)]
-        sizes = [size + more for size, more in zip(sizes, kept, strict=True)]
+        sizes = [size + self._kept_bytes(number) for number, size in enumerate(sizes, 1)]
         return is_too_much_to_keep(sizes[0] + (sizes[1] - sizes[0]) * (most - 2), self.device)
+
+    def _kept_bytes(self, num_steps: int) -> int:
+        """What is kept for so many steps besides what autograd saves."""
+        of_hoisted = self._hoisted.kept_bytes(num_steps) if self.shares_steps else 0
+        return self._around.kept_bytes(num_steps, self.batch_size) + of_hoisted
 
     def _capture(self, num_hints: int) -> Callable[[], None]:
         """Record one training step on trajectories of `num_hints` hints as a CUDA graph."""

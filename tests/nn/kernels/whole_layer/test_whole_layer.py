@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from relational_transformer import RelationalTransformerLayer
@@ -26,14 +26,19 @@ def make_layer(seed: int, update_edges: bool = True) -> RelationalTransformerLay
     """A layer whose parameters are bfloat16 numbers, norms and biases away from where they start."""
     torch.manual_seed(seed)
     layer = RelationalTransformerLayer(**SIZES, update_edges=update_edges)
-    with torch.no_grad():
-        for name, parameter in layer.named_parameters():
-            if name.endswith("norm.weight"):
-                parameter.copy_(1 + 0.2 * torch.randn_like(parameter))
-            elif name.endswith("bias"):
-                parameter.copy_(0.2 * torch.randn_like(parameter))
-            parameter.copy_(parameter.bfloat16())
+    move_parameters(layer)
     return layer
+
+
+@torch.no_grad()
+def move_parameters(layer: nn.Module) -> None:
+    """Norms and biases away from where they start, and all parameters to bfloat16 numbers."""
+    for name, parameter in layer.named_parameters():
+        if name.endswith("norm.weight"):
+            parameter.copy_(1 + 0.2 * torch.randn_like(parameter))
+        elif name.endswith("bias"):
+            parameter.copy_(0.2 * torch.randn_like(parameter))
+        parameter.copy_(parameter.bfloat16())
 
 
 def make_inputs(*batch: int, nodes: int) -> tuple[Tensor, Tensor]:

@@ -22,6 +22,7 @@ from relational_transformer.nn.kernels.whole_layer.node_layers.parameters import
 from relational_transformer.processors.transformer import TransformerLayer
 
 from ..emulation import COMPILER, emulated
+from ..test_whole_layer import move_parameters
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="the emulator needs g++ on x86-64")
 
@@ -34,13 +35,8 @@ def make_layer(seed: int) -> TransformerLayer:
     always on or always off, in turns: where one may be either, its rounding decides whole gradients."""
     torch.manual_seed(seed)
     layer = TransformerLayer(192, 12, 32)
+    move_parameters(layer)
     with torch.no_grad():
-        for name, parameter in layer.named_parameters():
-            if name.endswith("norm.weight"):
-                parameter.copy_(1 + 0.2 * torch.randn_like(parameter))
-            elif name.endswith("bias"):
-                parameter.copy_(0.2 * torch.randn_like(parameter))
-            parameter.copy_(parameter.bfloat16())
         layer.feed_forward_in.bias.fill_(4.0)  # what is added to it is about 0.6 large
         layer.feed_forward_in.bias[1::2] = -4.0
     return layer

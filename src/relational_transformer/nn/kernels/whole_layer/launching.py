@@ -76,6 +76,7 @@ def launch(kernel: Kernel, grid: tuple[int, int], arguments: Sequence[Any], devi
         *(ctypes.cast(ctypes.byref(argument), ctypes.c_void_p) for argument in arguments)
     )
     with torch.cuda.device(device):
+        _bind_context(torch.cuda.current_device())
         function = _compiled(kernel, torch.cuda.current_device()).func
         stream = torch.cuda.current_stream()._as_parameter_
         cuda._check_cuda(
@@ -83,6 +84,18 @@ def launch(kernel: Kernel, grid: tuple[int, int], arguments: Sequence[Any], devi
                 function, *grid, 1, THREADS, 1, 1, SOURCES[kernel.name].shared_bytes, stream, addresses, None
             )
         )
+
+
+def _bind_context(device: int) -> None:
+    """Give this thread the device's context if it has none yet: a thread of autograd has none before torch's first
+    call in it, and the driver's functions, which know nothing of torch, do not make one."""
+    from torch.cuda import _utils as cuda
+
+    driver, context = cuda._get_gpu_runtime_library(), ctypes.c_void_p()
+    cuda._check_cuda(driver.cuCtxGetCurrent(ctypes.byref(context)))
+    if not context:
+        cuda._check_cuda(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
+        cuda._check_cuda(driver.cuCtxSetCurrent(context))
 
 
 @cache

@@ -42,7 +42,7 @@ def test_an_ablation_changes_what_it_is_called_after_and_no_more() -> None:
         "rt_single_layer": {"num_layers": 1},
         "rt_node_pointers": {"pointers_from_edges": False},
         "rt_core": {"global_mode": "core"},
-        "rt_no_edge_updates": {"update_edges": False},
+        "rt_no_edge_updates": {"update_edges": False, "pointers_from_edges": False},
     }
 
 

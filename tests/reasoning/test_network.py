@@ -51,6 +51,16 @@ def test_every_algorithm_trains_and_predicts_with_every_processor(algorithm: str
         assert predicted[name].shape[: truth.dim()] == truth.shape
 
 
+@pytest.mark.parametrize(("pointers_from_edges", "sees_nodes"), [(True, False), (False, True)])
+def test_edges_that_no_layer_updates_never_hear_of_the_nodes(pointers_from_edges, sees_nodes, examples) -> None:
+    """So pointers read off such edges alone would be blind: without edge updates they are decoded as in CLRS-30."""
+    network = make("bfs", "rt", update_edges=False, pointers_from_edges=pointers_from_edges)
+    drawn = examples("bfs", num_steps=3)
+    moved = {**drawn.inputs, "s": drawn.inputs["s"].roll(1, dims=-1)}  # a scalar of nodes: where the search begins
+    outputs = [predict(network, network.pack(given, *drawn[1:]))["pi"] for given in (drawn.inputs, moved)]
+    assert torch.equal(*outputs) != sees_nodes
+
+
 @pytest.mark.parametrize("processor", ["rt", "mpnn", "pgn_masked"])
 @pytest.mark.parametrize("algorithm", ["dfs", "matrix_chain_order", "lcs_length"])
 def test_steps_beyond_the_longest_example_change_nothing(algorithm: str, processor: str, examples) -> None:

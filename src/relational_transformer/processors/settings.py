@@ -76,10 +76,11 @@ ABLATIONS: dict[str, Settings] = {
     "rt_single_layer": replace(TUNED["rt"], num_layers=1),
     "rt_node_pointers": replace(TUNED["rt"], pointers_from_edges=False),
     "rt_core": replace(TUNED["rt"], global_mode="core"),
-    "rt_no_edge_updates": replace(TUNED["rt"], update_edges=False),
+    "rt_no_edge_updates": replace(TUNED["rt"], update_edges=False, pointers_from_edges=False),
 }
 """The paper's ablations of RT. It re-tuned `transformer` and `rt_single_layer` but does not print what came out, so
-these two keep RT's other settings."""
+these two keep RT's other settings. It does not say how `rt_no_edge_updates` decodes pointers; edges that no layer
+writes never hear of the nodes, so pointers read off them alone could not be right as often as it reports."""
 
 
 def find_settings(name: str) -> Settings:

@@ -26,6 +26,10 @@ from .over_seeds import over_seeds
 from .precision import Precision, for_computing
 from .recording import record
 
+MOST_SEEDS_THAT_SHARE = 8
+"""Beyond it a step is no longer bound by its launches. Measured with 20 seeds of RT on an H200, sharing what steps can
+gained 6% in bfloat16 and nothing in tf32, and took half as much memory again."""
+
 
 class Engine:
     """Runs training steps that were drawn beforehand (`load`, then `step` for each of them).
@@ -82,7 +86,8 @@ class Engine:
         keep what they compute. Uncompiled, on a CPU, it takes longer for one seed, and seconds to begin. Fused kernels
         that were asked for make the gradients of their weights themselves."""
         plain = not self.layers_are_kernels and current_mode() is not True
-        return plain and self._methods.compiled and not self.recompute and self._may_hoist
+        few = self.fleet.num_seeds <= MOST_SEEDS_THAT_SHARE
+        return plain and few and self._methods.compiled and not self.recompute and self._may_hoist
 
     def load(self, drawn: Draw) -> None:
         """Take what the next steps are made of."""

@@ -12,7 +12,7 @@ from relational_transformer.processors.settings import find_settings
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.training import Protocol, fleet_methods
 from relational_transformer.training.data import draw, load_split
-from relational_transformer.training.engine import Engine
+from relational_transformer.training.engine import MOST_SEEDS_THAT_SHARE, Engine
 from relational_transformer.training.fleet import Fleet, initialise
 from relational_transformer.training.hoisted import plan, trajectory
 from relational_transformer.training.hoisted.tracing import trace
@@ -194,3 +194,9 @@ def test_fused_kernels_that_were_asked_for_take_their_steps_one_by_one():
         assert not engine.shares_steps
     with kernels.use_kernels("auto"):
         assert engine.shares_steps
+
+
+def test_many_seeds_take_their_steps_one_by_one():
+    many = tuple(range(MOST_SEEDS_THAT_SHARE + 1))
+    assert not make_engine("pgn", "bfs", many).shares_steps
+    assert make_engine("pgn", "bfs", many[:-1]).shares_steps

@@ -28,7 +28,7 @@ def attention_through_edges_kernel(
     CHUNK: tl.constexpr,
     CHUNKS: tl.constexpr,
 ):
-    """The attention's gradient through the edges, u_i^h . e_ij, for one part of the keys j of one row i of one graph."""
+    """The weights' gradient through the edges, u_i^h . e_ij, for one part of the keys j of one row i of one graph."""
     local_row = tl.program_id(0) // SPLITS
     split = tl.program_id(0) % SPLITS
     seed = tl.program_id(2).to(tl.int64)

@@ -1,14 +1,23 @@
-"""Sums over edges of outer products, by cuBLAS: what a weight that every edge reads gets for a gradient."""
+"""Sums over edges of outer products: what a weight that every edge reads gets for a gradient.
+
+Rounded numbers are multiplied by cuBLAS, which adds them in float32. float32 it would round to tf32 before, and a bias
+is a sum of numbers times one: so these are added by a kernel, in the precision of the others.
+"""
 
 import torch
+import triton
+import triton.language as tl
 from torch import Tensor
+
+from relational_transformer.nn.kernels.tiles import dot_precision, load_columns, one_warp
 
 TILES = 128
 """Tiles of 128 x 128 results that fill a large device: with fewer, the edges of a seed are summed in several parts."""
+ROWS = 16
 
 
 def sum_of_outer_products(left: Tensor, right: Tensor) -> Tensor:
-    """sum_r left_r right_r^T [S, A, B] in float32, of left [S, R, A] and right [S, R, B].
+    """sum_r left_r right_r^T [S, A, B] in float32, of left [S, R, A] and right [S, R, B], by cuBLAS.
 
     The parts that the rows are cut into are as long as each other, and added in a fixed order.
     """
@@ -19,8 +28,64 @@ def sum_of_outer_products(left: Tensor, right: Tensor) -> Tensor:
     parts = parts_of_rows(rows, seeds * -(-width // 128) * -(-right.shape[-1] // 128)) if one_piece else 1
     if parts == 1:
         return float_product(left.transpose(1, 2), right)
-    left, right = (tensor.reshape(seeds * parts, rows // parts, -1) for tensor in (left, right))
-    return float_product(left.transpose(1, 2), right).view(seeds, parts, width, -1).sum(1)
+    return products_of_parts(left, right, parts).sum(1)
+
+
+def parts_of_outer_products(left: Tensor, right: Tensor, parts: int) -> Tensor:
+    """The same before the last sum, [S, parts, A, B], of contiguous tensors whose rows so many parts share evenly; and
+    float32 as exact as the kernels' products are."""
+    if left.dtype != torch.float32:
+        return products_of_parts(left, right, parts)
+    seeds, rows, width = left.shape
+    columns = right.shape[-1]
+    sums = left.new_empty(seeds, parts, width, columns)
+    outer_products_kernel[(triton.cdiv(width, 16) * triton.cdiv(columns, 64), parts, seeds)](
+        left,
+        right,
+        sums,
+        rows // parts,
+        ROWS=ROWS,
+        LEFT=width,
+        RIGHT=columns,
+        PRECISION=dot_precision(left.dtype),
+        **one_warp(168),
+    )
+    return sums
+
+
+@triton.jit
+def outer_products_kernel(
+    left,  # [S, P * rows, LEFT]
+    right,  # [S, P * rows, RIGHT]
+    sums,  # [S, P, LEFT, RIGHT]
+    rows,
+    ROWS: tl.constexpr,
+    LEFT: tl.constexpr,
+    RIGHT: tl.constexpr,
+    PRECISION: tl.constexpr,
+):
+    """A tile of 16 x 64 results of one part of a seed's rows."""
+    RIGHT_TILES: tl.constexpr = (RIGHT + 63) // 64
+    part = tl.program_id(2).to(tl.int64) * tl.num_programs(1) + tl.program_id(1)
+    left += part * rows * LEFT
+    right += part * rows * RIGHT
+    left_columns = tl.program_id(0) // RIGHT_TILES * 16 + tl.arange(0, 16)
+    right_columns = tl.program_id(0) % RIGHT_TILES * 64 + tl.arange(0, 64)
+    total = tl.zeros((16, 64), tl.float32)
+    for start in range(0, rows, ROWS):
+        row = start + tl.arange(0, ROWS)
+        a = load_columns(left, row, row < rows, LEFT, left_columns, left_columns < LEFT)
+        b = load_columns(right, row, row < rows, RIGHT, right_columns, right_columns < RIGHT)
+        total = tl.dot(tl.trans(a), b, total, input_precision=PRECISION)
+    where = (part * LEFT + left_columns[:, None]) * RIGHT + right_columns[None, :]
+    tl.store(sums + where, total, mask=(left_columns < LEFT)[:, None] & (right_columns < RIGHT)[None, :])
+
+
+def products_of_parts(left: Tensor, right: Tensor, parts: int) -> Tensor:
+    """The parts' products [S, parts, A, B] in float32, by cuBLAS."""
+    seeds, rows, width = left.shape
+    left, right = (tensor.reshape(seeds * parts, rows // parts, tensor.shape[-1]) for tensor in (left, right))
+    return float_product(left.transpose(1, 2), right).view(seeds, parts, width, -1)
 
 
 def float_product(left: Tensor, right: Tensor) -> Tensor:

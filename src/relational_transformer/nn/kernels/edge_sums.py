@@ -13,7 +13,7 @@ from relational_transformer.nn.kernels.tiles import dot_precision, load_columns,
 
 TILES = 128
 """Tiles of 128 x 128 results that fill a large device: with fewer, the edges of a seed are summed in several parts."""
-ROWS = 16
+ROWS = 16  # no part has fewer
 
 
 def sum_of_outer_products(left: Tensor, right: Tensor) -> Tensor:
@@ -103,5 +103,5 @@ def parts_of_rows(rows: int, tiles: int) -> int:
     >>> parts_of_rows(4 * 256 * 256, 1), parts_of_rows(32 * 64 * 64, 6), parts_of_rows(4 * 16 * 16, 200)
     (128, 16, 1)
     """
-    wanted = max(1, min(rows, TILES // tiles))
+    wanted = max(1, min(rows // ROWS, TILES // tiles))
     return next(count for count in range(wanted, 0, -1) if rows % count == 0)

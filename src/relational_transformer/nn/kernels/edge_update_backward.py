@@ -1,4 +1,4 @@
-"""The edge update, backward, in two kernels over the edges and four products of cuBLAS.
+"""The edge update, backward, in three kernels over the edges and four products of cuBLAS.
 
 From the edges, their hidden layers h = (m, f, 1) and the LayerNorms' means and deviations, what lay between is made
 again: z = W_5 m + b_5 + e, what the first LayerNorm reads, and y = W_7 f + b_7 + u, what the last one does.
@@ -6,7 +6,7 @@ again: z = W_5 m + b_5 + e, what the first LayerNorm reads, and y = W_7 f + b_7 
 1. Feed: from the gradient of the new edges back to dy and f. Then sum h dy^T, for W_7 and b_7.
 2. Message: from dy and df back to dz, in dy's place, and m. Then sum h dz^T, for W_5 and b_5.
 3. dm_ij and dm_ji now lie side by side: de_ij = dz_ij + W_e^T dm_ij + W_r^T dm_ji is one product, added in place, and
-   what W_e, W_r and W_6 get is another (`EdgeSums.gradients` says how).
+   what W_e, W_r and W_6 get is another (`EdgeSums.gradients` says how). A small kernel sums them for the nodes.
 
 So nothing of the edges' size is written but their gradient. The kernels' programs write their parts of the sums that
 are no products; nothing is added by atomics: the same inputs give the same bits.
@@ -15,14 +15,16 @@ are no products; nothing is added by atomics: the same inputs give the same bits
 import torch
 from torch import Tensor
 
+from relational_transformer.nn.kernels.edge_backward_ends import edge_backward_ends_kernel
 from relational_transformer.nn.kernels.edge_backward_feed import edge_backward_feed_kernel
 from relational_transformer.nn.kernels.edge_backward_message import edge_backward_message_kernel
 from relational_transformer.nn.kernels.edge_parameters import EdgeSums, sides_width
 from relational_transformer.nn.kernels.edge_sums import parts_of_outer_products, parts_of_rows
 from relational_transformer.nn.kernels.edge_tiles import edge_sizes, in_float
-from relational_transformer.nn.kernels.tiles import one_warp, programs_at_once
+from relational_transformer.nn.kernels.tiles import one_warp, padded, programs_at_once
 
 REGISTERS = 255  # all there are: with fewer, what does not fit into registers does not fit into the cache either
+END_ROWS = 64
 
 
 def edge_update_backward(
@@ -105,7 +107,17 @@ def edge_update_backward(
     by_first = parts_of_outer_products(hidden_rows, gradient_rows, parts)
     by_edge = parts_of_outer_products(sides, edge_rows, parts)
     products = torch.cat([by_last, by_first, by_edge], dim=2).sum(1)
-    both_sides = sides[..., : 2 * message_size]
-    gradient_rows.baddbmm_(both_sides, both_weights)
-    ends = both_sides.view(*edges.shape[:-1], 2 * message_size).sum(3, dtype=torch.float32)
+    gradient_rows.baddbmm_(sides[..., : 2 * message_size], both_weights)
+    ends = edges.new_empty(*edges.shape[:3], 2 * message_size, dtype=torch.float32)
+    if sizes.rows > 0:
+        edge_backward_ends_kernel[(ends[..., 0].numel(),)](
+            sides,
+            ends,
+            sizes.nodes,
+            ROWS=END_ROWS,
+            SIDES=sides.shape[-1],
+            WIDTH=2 * message_size,
+            WIDTH_PAD=padded(2 * message_size),
+            num_warps=2,
+        )
     return edge_gradient, ends, EdgeSums(products, within.sum(1))

@@ -5,15 +5,12 @@ is a sum of numbers times one: so these are added by a kernel, in the precision 
 """
 
 import torch
-import triton
-import triton.language as tl
 from torch import Tensor
 
-from relational_transformer.nn.kernels.tiles import dot_precision, load_columns, one_warp
+from relational_transformer.nn.kernels.edge_backward_sums import ROWS, precise_products_of_parts
 
 TILES = 128
 """Tiles of 128 x 128 results that fill a large device: with fewer, the edges of a seed are summed in several parts."""
-ROWS = 16  # no part has fewer
 
 
 def sum_of_outer_products(left: Tensor, right: Tensor) -> Tensor:
@@ -36,49 +33,7 @@ def parts_of_outer_products(left: Tensor, right: Tensor, parts: int) -> Tensor:
     float32 as exact as the kernels' products are."""
     if left.dtype != torch.float32:
         return products_of_parts(left, right, parts)
-    seeds, rows, width = left.shape
-    columns = right.shape[-1]
-    sums = left.new_empty(seeds, parts, width, columns)
-    outer_products_kernel[(triton.cdiv(width, 16) * triton.cdiv(columns, 64), parts, seeds)](
-        left,
-        right,
-        sums,
-        rows // parts,
-        ROWS=ROWS,
-        LEFT=width,
-        RIGHT=columns,
-        PRECISION=dot_precision(left.dtype),
-        **one_warp(168),
-    )
-    return sums
-
-
-@triton.jit
-def outer_products_kernel(
-    left,  # [S, P * rows, LEFT]
-    right,  # [S, P * rows, RIGHT]
-    sums,  # [S, P, LEFT, RIGHT]
-    rows,
-    ROWS: tl.constexpr,
-    LEFT: tl.constexpr,
-    RIGHT: tl.constexpr,
-    PRECISION: tl.constexpr,
-):
-    """A tile of 16 x 64 results of one part of a seed's rows."""
-    RIGHT_TILES: tl.constexpr = (RIGHT + 63) // 64
-    part = tl.program_id(2).to(tl.int64) * tl.num_programs(1) + tl.program_id(1)
-    left += part * rows * LEFT
-    right += part * rows * RIGHT
-    left_columns = tl.program_id(0) // RIGHT_TILES * 16 + tl.arange(0, 16)
-    right_columns = tl.program_id(0) % RIGHT_TILES * 64 + tl.arange(0, 64)
-    total = tl.zeros((16, 64), tl.float32)
-    for start in range(0, rows, ROWS):
-        row = start + tl.arange(0, ROWS)
-        a = load_columns(left, row, row < rows, LEFT, left_columns, left_columns < LEFT)
-        b = load_columns(right, row, row < rows, RIGHT, right_columns, right_columns < RIGHT)
-        total = tl.dot(tl.trans(a), b, total, input_precision=PRECISION)
-    where = (part * LEFT + left_columns[:, None]) * RIGHT + right_columns[None, :]
-    tl.store(sums + where, total, mask=(left_columns < LEFT)[:, None] & (right_columns < RIGHT)[None, :])
+    return precise_products_of_parts(left, right, parts)
 
 
 def products_of_parts(left: Tensor, right: Tensor, parts: int) -> Tensor:
@@ -98,7 +53,8 @@ def float_product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def parts_of_rows(rows: int, tiles: int) -> int:
-    """Into how many parts of one length to cut the rows of a product that has so many tiles of results.
+    """Into how many parts of one length, no shorter than a kernel's tile, to cut the rows of a product that has so many
+    tiles of results.
 
     >>> parts_of_rows(4 * 256 * 256, 1), parts_of_rows(32 * 64 * 64, 6), parts_of_rows(4 * 16 * 16, 200)
     (128, 16, 1)

@@ -158,11 +158,11 @@ def test_the_backward_operator_gives_under_vmap_what_it_gives_alone():
             torch.testing.assert_close(mine[model], other)
 
 
-@pytest.mark.parametrize(("rows", "seeds"), [(1, 1), (2, 2), (3, 1), (7, 2)])
-def test_graphs_and_rows_may_share_the_buffer_a_few_at_a_time(monkeypatch, rows: int, seeds: int):
+@pytest.mark.parametrize(("rows", "seeds", "keys"), [(1, 1, 4), (2, 2, 4), (3, 1, 4), (7, 2, 4), (2, 1, 20)])
+def test_graphs_and_rows_may_share_the_buffer_a_few_at_a_time(monkeypatch, rows: int, seeds: int, keys: int):
     from relational_transformer.nn.kernels import attention_backward, attention_forward
 
-    case = AttentionCase(queries=3, keys=4, heads=2, head_size=8, edge_size=16, graphs=3, seeds=seeds, masked=True)
+    case = AttentionCase(queries=3, keys=keys, heads=2, head_size=8, edge_size=16, graphs=3, seeds=seeds, masked=True)
     for module in (attention_forward, attention_backward):
         monkeypatch.setattr(module, "PAIR_BUFFER_BYTES", rows * seeds * case.keys * 2 * 16 * 4)
     assert_at_most_twice_the_plain_error(case, torch.float32)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from relational_transformer.nn.kernels import edge_sums
+from tests.nn.kernels.cases import DEVICE
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
@@ -21,6 +22,15 @@ def test_sums_of_bfloat16_are_made_in_float32():
     total = edge_sums.sum_of_outer_products(ones, ones)
     assert total.dtype == torch.float32
     assert total.item() == 1000
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_parts_of_the_rows_have_sums_of_their_own(dtype: torch.dtype):
+    left, right = torch.randn(2, 60, 20, device=DEVICE).to(dtype), torch.randn(2, 60, 70, device=DEVICE).to(dtype)
+    parts = edge_sums.parts_of_outer_products(left, right, 3)
+    left, right = (tensor.double().unflatten(1, (3, 20)) for tensor in (left, right))
+    expected = torch.einsum("spra,sprb->spab", left, right)
+    torch.testing.assert_close(parts.double(), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_few_rows_and_many_seeds_need_no_parts():

@@ -10,13 +10,19 @@ from relational_transformer.nn.kernels.edge_update import (
     edge_update_backward_operator,
     edge_update_operator,
 )
-from tests.nn.kernels.cases import DEVICE, EdgeUpdateCase, assert_at_most_twice_the_plain_error
+from tests.nn.kernels.cases import (
+    DEVICE,
+    EdgeUpdateCase,
+    assert_at_most_twice_the_plain_error,
+    output_and_gradients,
+)
 
 CASES = [
     EdgeUpdateCase(nodes=1, edge_size=20, message_size=16, feed_size=8, graphs=3),
     EdgeUpdateCase(nodes=3, edge_size=80, message_size=5, feed_size=3),
     EdgeUpdateCase(nodes=9, edge_size=16, message_size=32, feed_size=16),
     EdgeUpdateCase(nodes=5, edge_size=72, message_size=16, feed_size=8, seeds=2, graphs=2),
+    EdgeUpdateCase(nodes=4, edge_size=32, message_size=16, feed_size=8, seeds=2, graphs=2),  # full tiles
 ]
 
 
@@ -28,6 +34,16 @@ def test_float32_is_as_exact_as_the_plain_path(case: EdgeUpdateCase):
 @pytest.mark.parametrize("case", CASES[3:], ids=str)
 def test_bfloat16_is_as_exact_as_the_plain_path(case: EdgeUpdateCase):
     assert_at_most_twice_the_plain_error(case, torch.bfloat16)
+
+
+def test_parameters_in_bfloat16_give_what_the_same_numbers_in_float32_give():
+    inputs = EdgeUpdateCase(nodes=3, edge_size=24, message_size=16, feed_size=8).inputs(torch.bfloat16)
+    data, parameters = [tensor[0] for tensor in inputs[:3]], [tensor[0].bfloat16() for tensor in inputs[3:]]
+    gradient = torch.randn_like(data[0])
+    half = output_and_gradients(kernels.edge_update, [*data, *parameters], gradient)
+    full = output_and_gradients(kernels.edge_update, [*data, *(tensor.float() for tensor in parameters)], gradient)
+    for mine, other in zip(half, full, strict=True):
+        assert torch.equal(mine, other.to(mine.dtype))
 
 
 def test_the_reverse_edge_and_the_two_ends_play_their_own_parts():

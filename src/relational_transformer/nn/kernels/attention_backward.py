@@ -18,26 +18,22 @@ import torch
 import triton
 from torch import Tensor
 
-from relational_transformer.nn.kernels.attention_forward import (
-    KEYS,
-    ONE_WARP,
-    VALUE_ROWS,
-    parts_of_keys,
-)
-from relational_transformer.nn.kernels.attention_pairs import (
-    attention_columns_kernel,
-    attention_pairs_kernel,
+from relational_transformer.nn.kernels.attention_edge_values import (
+    attention_through_edges_kernel,
     attention_through_values_kernel,
 )
+from relational_transformer.nn.kernels.attention_forward import KEYS, VALUE_ROWS, parts_of_keys
+from relational_transformer.nn.kernels.attention_pairs import attention_columns_kernel, attention_pairs_kernel
 from relational_transformer.nn.kernels.attention_parts import edge_pairs, pair_buffer, parts_of_edges
 from relational_transformer.nn.kernels.attention_value import attention_lift_kernel, attention_value_weight_kernel
 from relational_transformer.nn.kernels.edge_sums import sum_of_outer_products
-from relational_transformer.nn.kernels.tiles import AttentionSizes, padded
+from relational_transformer.nn.kernels.tiles import AttentionSizes, one_warp, padded, programs_at_once
 
 PAIR_BUFFER_BYTES = 72 * 2**20  # more than the forward pass has: the sums over rows want many graphs at once
 
-PROGRAMS = 132 * 24
-"""Programs of one warp that fill a large device twice: with fewer rows and head groups, keys are split as well."""
+REGISTERS = 128
+PROGRAMS = 2 * programs_at_once(168)
+"""Programs of one warp, more than a large device holds at once: with fewer rows and head groups, keys are split too."""
 
 FEW_SEEDS = 32  # below this many, the weights' gradients are summed in several parts, to fill the device
 
@@ -83,25 +79,32 @@ def attention_backward(
     key_parts, value_parts = key_gradient[None], value_gradient[None]
     if row_parts > 1:
         key_parts, value_parts = (key.new_empty(row_parts, *key.shape, dtype=torch.float32) for _ in range(2))
+    programs = parts[0].graphs * parts[0].rows * seeds
+    value_splits = parts_of_keys(keys, triton.cdiv(PROGRAMS, programs))
+    splits = parts_of_keys(keys, triton.cdiv(PROGRAMS, programs * sizes.groups))
+    query_parts = query_gradient[None]
+    if splits > 1:
+        query_parts = query.new_empty(splits, *query.shape, dtype=torch.float32)
+    of_edges = {name: constants[name] for name in ("PRECISION", "HEADS", "EDGE_SIZE", "CHUNK", "CHUNKS")}
+    of_edges |= {"KEYS": KEYS, "SPLITS": value_splits, "HEADS_PAD": padded(num_heads)}
+    of_pairs = {name: constants[name] for name in ("HEADS", "HEAD_SIZE", "HEAD_PAD", "GROUP_HEADS")}
     for part in parts:
-        pairs = edge_pairs(part.edges(edges), weight, buffer)
-        programs = part.graphs * part.rows * seeds
-        attention = edges.new_empty(seeds, part.graphs, part.rows * keys, num_heads)
-        splits = parts_of_keys(keys, triton.cdiv(PROGRAMS, programs * sizes.groups))
-        query_parts = query_gradient[None]
-        if splits > 1:
-            query_parts = query.new_empty(splits, *query.shape, dtype=torch.float32)
         where = (part.first, part.row, part.rows, graphs, queries, keys)
+        attention = edges.new_empty(seeds, part.graphs, part.rows * keys, num_heads)
+        through_edges = torch.empty_like(attention, dtype=torch.float32)
+        attention_through_edges_kernel[(part.rows * value_splits, part.graphs, seeds)](
+            edges, lifted, through_edges, *where, **of_edges, **one_warp(REGISTERS)
+        )
+        pairs = edge_pairs(part.edges(edges), weight, buffer)
         attention_pairs_kernel[(part.rows * sizes.groups * splits, part.graphs, seeds)](
             gradient,
             query,
             key,
             value,
-            edges,
+            through_edges,
             query if mask is None else mask.view(torch.uint8),
             log_sum,
             delta,
-            lifted,
             query_parts,
             pairs,
             attention,
@@ -115,25 +118,12 @@ def attention_backward(
             ONE_BLOCK=keys <= KEYS,
             SPLITS=splits,
             KEYS=KEYS,
-            **constants,
-            **ONE_WARP,
+            **of_pairs,
+            **one_warp(REGISTERS),
         )
-        if splits > 1:
-            part.of(query_gradient).copy_(part.of(query_parts.movedim(0, -1)).sum(-1))
-        names = ("HEADS", "EDGE_SIZE", "CHUNK", "CHUNKS", "PRECISION")
-        value_splits = parts_of_keys(keys, triton.cdiv(PROGRAMS, programs))
         attention_through_values_kernel[(part.rows * value_splits, part.graphs, seeds)](
-            attention,
-            lifted,
-            edge_gradient,
-            *where,
-            SPLITS=value_splits,
-            KEYS=KEYS,
-            HEADS_PAD=padded(num_heads),
-            **{name: constants[name] for name in names},
-            **ONE_WARP,
+            attention, lifted, edge_gradient, *where, **of_edges, **one_warp(REGISTERS)
         )
-        names = ("HEADS", "HEAD_SIZE", "HEAD_PAD", "GROUP_HEADS")
         attention_columns_kernel[(keys * sizes.groups, part.graphs, seeds)](
             gradient,
             pairs,
@@ -142,7 +132,7 @@ def attention_backward(
             value_parts[part.row // parts[0].rows],
             *where,
             ROWS=column_rows,
-            **{name: constants[name] for name in names},
+            **of_pairs,
             num_warps=column_rows // 16,
         )
         part.edges(edge_gradient).baddbmm_(pairs, weight[:, : 2 * width])
@@ -151,6 +141,8 @@ def attention_backward(
             weight_gradient[:, : 2 * width] = sums
         else:
             weight_gradient[:, : 2 * width] += sums
+    if splits > 1:
+        query_gradient.copy_(query_parts.sum(0))
     if row_parts > 1:
         key_gradient.copy_(key_parts.sum(0))
         value_gradient.copy_(value_parts.sum(0))
@@ -162,5 +154,5 @@ def attention_backward(
         gradient, context, by_part, nodes, *by_part.stride()[:2], ROWS=VALUE_ROWS, **constants, num_warps=2
     )
     if node_parts > 1:
-        target.copy_(by_part.sum(0))
+        torch.sum(by_part, 0, out=target)
     return query_gradient, key_gradient, value_gradient, edge_gradient, weight_gradient.to(weight_dtype)

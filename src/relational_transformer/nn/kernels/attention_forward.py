@@ -19,6 +19,8 @@ from relational_transformer.nn.kernels.tiles import (
     AttentionSizes,
     group_columns,
     load_columns,
+    one_warp,
+    programs_at_once,
     spread_heads,
     store_chunk,
     sum_heads,
@@ -26,13 +28,11 @@ from relational_transformer.nn.kernels.tiles import (
 )
 
 PAIR_BUFFER_BYTES = 32 * 2**20
-PROGRAMS = 132 * 12
-"""Programs of one warp that fill a large device."""
+REGISTERS = 168
 MOST_SPLITS = 8
 
 VALUE_ROWS = 32
 KEYS = 16
-ONE_WARP = {"num_warps": 1, "num_stages": 1, "maxnreg": 168}  # so that twelve programs fit on a multiprocessor
 
 
 @triton.jit
@@ -180,7 +180,7 @@ def attention_forward(
     weight = weight.to(edges.dtype)
     parts = parts_of_edges(edges, width, PAIR_BUFFER_BYTES)
     programs = parts[0].graphs * parts[0].rows * sizes.groups * seeds
-    splits = parts_of_keys(keys, min(MOST_SPLITS, PROGRAMS // programs))
+    splits = parts_of_keys(keys, min(MOST_SPLITS, programs_at_once(REGISTERS) // programs))
     node_parts = query.new_empty(splits, *query.shape, dtype=torch.float32)
     log_sums, contexts = log_sum[None], context[None]
     if splits > 1:
@@ -216,7 +216,7 @@ def attention_forward(
             SPLITS=splits,
             KEYS=KEYS,
             **sizes.constants(),
-            **ONE_WARP,
+            **one_warp(REGISTERS),
         )
     nodes = graphs * queries
     attention_project_kernel[(num_heads, triton.cdiv(nodes, VALUE_ROWS), seeds)](

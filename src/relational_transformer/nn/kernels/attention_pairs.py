@@ -5,11 +5,8 @@ import triton.language as tl
 
 from relational_transformer.nn.kernels.tiles import (
     group_columns,
-    load_chunks,
     load_columns,
-    load_rows,
     spread_heads,
-    store_chunk,
     sum_heads,
 )
 
@@ -22,13 +19,12 @@ def attention_pairs_kernel(
     query,  # [S, G, NQ, H * D], rows query_stride apart
     key,  # [S, G, NK, H * D], likewise
     value,  # [S, G, NK, H * D]
-    edges,  # [S, G, NQ, NK, E]
+    through_edges,  # u_i . e_ij [S, C, rows * NK, H], rows as in `Part`
     mask,  # [S, G, NQ, NK] by strides
     log_sum,  # [S, G, NQ, H], base 2
     delta,  # [S, G, NQ, H]
-    lifted,  # u [S, G, NQ, H, E]
     query_gradient,  # [SPLITS, S, G, NQ, H * D]: to be summed over the parts of the keys
-    pairs,  # in: W_q e_ij and W_k e_ij, out: dq_ij and dk_ij [S, C, rows * NK, 2 * H * D], rows as in `Part`
+    pairs,  # in: W_q e_ij and W_k e_ij, out: dq_ij and dk_ij [S, C, rows * NK, 2 * H * D]
     attention,  # a_ij [S, C, rows * NK, H]
     query_stride,
     key_stride,
@@ -48,20 +44,15 @@ def attention_pairs_kernel(
     ONE_BLOCK: tl.constexpr,  # all keys in one block
     SPLITS: tl.constexpr,  # parts of the keys
     KEYS: tl.constexpr,
-    PRECISION: tl.constexpr,
     HEADS: tl.constexpr,
     HEAD_SIZE: tl.constexpr,
     HEAD_PAD: tl.constexpr,
     GROUP_HEADS: tl.constexpr,
-    EDGE_SIZE: tl.constexpr,
-    CHUNK: tl.constexpr,
-    CHUNKS: tl.constexpr,
 ):
     """One head group and one part of the keys j of one row i of one graph."""
     WIDTH: tl.constexpr = HEADS * HEAD_SIZE
     GROUPS: tl.constexpr = (HEADS + GROUP_HEADS - 1) // GROUP_HEADS
-    STEP: tl.constexpr = 16 // GROUP_HEADS if GROUP_HEADS < 16 else 1
-    dtype: tl.constexpr = edges.dtype.element_ty
+    dtype: tl.constexpr = pairs.dtype.element_ty
     local_row = tl.program_id(0) // (GROUPS * SPLITS)
     row = first_row + local_row
     group = tl.program_id(0) // SPLITS % GROUPS
@@ -75,11 +66,10 @@ def attention_pairs_kernel(
     query_gradient += (split.to(tl.int64) * tl.num_programs(2) * graphs * queries + node) * WIDTH
     key += graph * keys * key_stride
     value += graph * keys * value_stride
-    edges += node * keys * EDGE_SIZE
-    lifted += node * HEADS * EDGE_SIZE
     log_sum += node * HEADS
     delta += node * HEADS
     pairs += buffer * keys * 2 * WIDTH
+    through_edges += buffer * keys * HEADS
     attention += buffer * keys * HEADS
     mask += seed * mask_seed_stride + (first + tl.program_id(1)).to(tl.int64) * mask_graph_stride
     mask += row * mask_row_stride
@@ -87,9 +77,6 @@ def attention_pairs_kernel(
     columns, column_valid = group_columns(group, HEADS, HEAD_SIZE, HEAD_PAD, GROUP_HEADS)
     heads = group * GROUP_HEADS + tl.arange(0, GROUP_HEADS)
     head_valid = heads < HEADS
-    wide = tl.arange(0, GROUP_HEADS * STEP)
-    wide_head = group * GROUP_HEADS + wide // STEP
-    wide_valid = (wide % STEP == 0) & (wide_head < HEADS)
     row_query = tl.load(query + columns, mask=column_valid, other=0.0).to(tl.float32)[None, :]
     row_gradient = tl.load(gradient + columns, mask=column_valid, other=0.0).to(tl.float32)[None, :]
     row_log_sum = tl.load(log_sum + heads, mask=head_valid, other=0.0)[None, :]
@@ -108,18 +95,12 @@ def attention_pairs_kernel(
         present = valid
         if HAS_MASK:
             present &= tl.load(mask + j * mask_key_stride, mask=valid, other=0) != 0
-        through_edges = tl.zeros((KEYS, GROUP_HEADS * STEP), tl.float32)
-        for chunk in tl.static_range(CHUNKS):
-            channels = chunk * CHUNK + tl.arange(0, CHUNK)
-            edge = load_columns(edges, j, valid, EDGE_SIZE, channels, channels < EDGE_SIZE)
-            u = load_columns(lifted, wide_head, wide_valid, EDGE_SIZE, channels, channels < EDGE_SIZE)
-            through_edges = tl.dot(edge, tl.trans(u), through_edges, input_precision=PRECISION)
+        weights_gradient = load_columns(through_edges, j, valid, HEADS, heads, head_valid)
         edge_query += row_query
         edge_key += node_key.to(tl.float32)
         scores = sum_heads(edge_query * edge_key, GROUP_HEADS) * (scale * LOG2_E)  # [KEYS, GH]
         weights = tl.where(present[:, None], tl.exp2(scores - row_log_sum), 0.0)
-        weights_gradient = sum_heads(row_gradient * node_value.to(tl.float32), GROUP_HEADS)
-        weights_gradient += sum_heads(through_edges, GROUP_HEADS)  # the columns between heads are zero
+        weights_gradient += sum_heads(row_gradient * node_value.to(tl.float32), GROUP_HEADS)
         if ONE_BLOCK:  # sum_j a_ij da_ij in place of g_i . message_i: the same, without the message's rounding
             row_delta = tl.sum(weights * weights_gradient, axis=0)
         scores_gradient = spread_heads(weights * (weights_gradient - row_delta[None, :]) * scale, HEAD_PAD)
@@ -136,48 +117,6 @@ def attention_pairs_kernel(
         where = j[:, None] * HEADS + heads[None, :]
         tl.store(attention + where, weights.to(dtype), mask=valid[:, None] & head_valid[None, :])
     tl.store(query_gradient + columns, query_sum.to(query_gradient.dtype.element_ty), mask=column_valid)
-
-
-@triton.jit
-def attention_through_values_kernel(
-    attention,  # a_ij [S, C, rows * NK, H], rows as in `Part`
-    lifted,  # u [S, G, NQ, H, E]
-    edge_gradient,  # [S, G, NQ, NK, E]
-    first,
-    first_row,
-    rows,
-    graphs,
-    queries,
-    keys,
-    SPLITS: tl.constexpr,  # parts of the keys
-    KEYS: tl.constexpr,
-    PRECISION: tl.constexpr,
-    HEADS: tl.constexpr,
-    HEADS_PAD: tl.constexpr,
-    EDGE_SIZE: tl.constexpr,
-    CHUNK: tl.constexpr,
-    CHUNKS: tl.constexpr,
-):
-    """The edges' gradient through the values, sum_h a_ij^h u_i^h, for one part of the keys j of one row i of one
-    graph."""
-    local_row = tl.program_id(0) // SPLITS
-    split = tl.program_id(0) % SPLITS
-    seed = tl.program_id(2).to(tl.int64)
-    node = (seed * graphs + first + tl.program_id(1)) * queries + first_row + local_row
-    attention += ((seed * tl.num_programs(1) + tl.program_id(1)) * rows + local_row) * keys * HEADS
-    lifted += node * HEADS * EDGE_SIZE
-    edge_gradient += node * keys * EDGE_SIZE
-    heads = tl.arange(0, HEADS_PAD)
-    u = load_chunks(lifted, heads, heads < HEADS, EDGE_SIZE, EDGE_SIZE, CHUNK, CHUNKS)
-    span = tl.cdiv(tl.cdiv(keys, KEYS), SPLITS) * KEYS
-    begin = split * span
-    for start in range(begin, tl.minimum(keys, begin + span), KEYS):
-        j = start + tl.arange(0, KEYS)
-        valid = j < keys
-        weights = load_rows(attention, j, valid, HEADS, HEADS, HEADS_PAD)
-        for chunk in tl.static_range(CHUNKS):
-            result = tl.dot(weights, u[chunk], input_precision=PRECISION)
-            store_chunk(edge_gradient, j, valid, EDGE_SIZE, result, chunk, EDGE_SIZE)
 
 
 @triton.jit

@@ -33,7 +33,7 @@ def edge_backward_feed_kernel(
     feed_norm_weight,  # [S, E]
     last_gradient,  # dy [S, R, E]
     feed_gradient,  # df [S, R, F], in float32
-    norm_parts,  # parts of what the last LayerNorm's weight and bias get [S, P, 2, E]
+    parts,  # parts of sums within kernels [S, P, ...], in which the last LayerNorm's weight and bias come first
     rows,
     TILE: tl.constexpr,
     PRECISION: tl.constexpr,
@@ -45,6 +45,7 @@ def edge_backward_feed_kernel(
     FEED: tl.constexpr,
     FEED_PAD: tl.constexpr,
     HIDDEN: tl.constexpr,
+    EVEN: tl.constexpr,  # the last tile is full
 ):
     """dy and df of some tiles of TILE edges of one seed, and the sums over them. Rows past the end add zeros."""
     dtype: tl.constexpr = edges.dtype.element_ty
@@ -62,7 +63,7 @@ def edge_backward_feed_kernel(
     feed_norm_weight += seed * SIZE
     last_gradient += seed * rows * SIZE
     feed_gradient += seed * rows * FEED
-    norm_parts += (seed * tl.num_programs(0) + tl.program_id(0)) * 2 * SIZE
+    parts += (seed * tl.num_programs(0) + tl.program_id(0)) * (3 * SIZE + FEED * (MESSAGE + 2))
 
     weight_sums = ()
     bias_sums = ()
@@ -71,7 +72,7 @@ def edge_backward_feed_kernel(
         bias_sums = bias_sums + (tl.zeros((TILE // 2, CHUNK), tl.float32),)  # noqa: RUF005
     for start in tl.range(tl.program_id(0) * TILE, rows, tl.num_programs(0) * TILE, disable_licm=True):
         row = tl.arange(0, TILE).to(tl.int64) + start
-        valid = row < rows
+        valid = (row < rows) | EVEN
         message = load_rows(hidden, row, valid, HIDDEN, MESSAGE, MESSAGE_PAD)
         feed = load_rows(hidden + MESSAGE, row, valid, HIDDEN, FEED, FEED_PAD)
         mean = tl.load(statistics + row * 4, mask=valid, other=0.0)
@@ -118,5 +119,5 @@ def edge_backward_feed_kernel(
         store_rows(feed_gradient, row, valid, FEED, g_feed, FEED)
 
     for chunk in tl.static_range(CHUNKS):
-        store_sums(norm_parts, weight_sums[chunk], chunk * CHUNK, 1, SIZE)
-        store_sums(norm_parts + SIZE, bias_sums[chunk], chunk * CHUNK, 1, SIZE)
+        store_sums(parts, weight_sums[chunk], chunk * CHUNK, 1, SIZE)
+        store_sums(parts + SIZE, bias_sums[chunk], chunk * CHUNK, 1, SIZE)

@@ -29,9 +29,8 @@ def edge_backward_message_kernel(
     feed_in_weight,  # [S, F, E]
     feed_gradient,  # df [S, R, F], in float32
     edge_gradient,  # in: dy, out: dz [S, R, E]
-    sides,  # (dm_ij, dm_ji, t = df / std) [S, R, 2 * M + F]
-    norm_parts,  # parts of what the first LayerNorm's weight gets [S, P, E]
-    feed_parts,  # parts of sum t m^T, sum t, sum df [S, P, F, M + 2]
+    sides,  # (dm_ij, dm_ji, t = df / std, 0 ...) [S, R, SIDES]
+    parts,  # parts of sums within kernels [S, P, ...]: what the first LayerNorm's weight gets, and F x (M + 2) others
     rows,
     nodes,
     TILE: tl.constexpr,
@@ -44,6 +43,8 @@ def edge_backward_message_kernel(
     FEED: tl.constexpr,
     FEED_PAD: tl.constexpr,
     HIDDEN: tl.constexpr,
+    EVEN: tl.constexpr,  # the last tile is full
+    SIDES: tl.constexpr,
 ):
     """dz, dm and t of some tiles of TILE edges of one seed, and sums over them. Rows past the end add zeros."""
     dtype: tl.constexpr = edges.dtype.element_ty
@@ -57,10 +58,8 @@ def edge_backward_message_kernel(
     feed_in_weight += seed * SIZE * FEED
     feed_gradient += seed * rows * FEED
     edge_gradient += seed * rows * SIZE
-    sides += seed * rows * (2 * MESSAGE + FEED)
-    part = seed * tl.num_programs(0) + tl.program_id(0)
-    norm_parts += part * SIZE
-    feed_parts += part * FEED * (MESSAGE + 2)
+    sides += seed * rows * SIDES
+    parts += (seed * tl.num_programs(0) + tl.program_id(0)) * (3 * SIZE + FEED * (MESSAGE + 2)) + 2 * SIZE
 
     weight_sums = ()
     for _ in tl.static_range(CHUNKS):
@@ -70,7 +69,7 @@ def edge_backward_message_kernel(
     feed_sum = tl.zeros((TILE // 2, FEED_PAD), tl.float32)
     for start in tl.range(tl.program_id(0) * TILE, rows, tl.num_programs(0) * TILE, disable_licm=True):
         row = tl.arange(0, TILE).to(tl.int64) + start
-        valid = row < rows
+        valid = (row < rows) | EVEN
         ends = edge_ends(row, nodes)
         message = load_rows(hidden, row, valid, HIDDEN, MESSAGE, MESSAGE_PAD)
         g = load_rows(feed_gradient, row, valid, FEED, FEED, FEED_PAD)
@@ -79,7 +78,7 @@ def edge_backward_message_kernel(
         inverse = tl.load(statistics + row * 4 + 1, mask=valid, other=0.0)
 
         scaled = (g * inverse[:, None]).to(dtype)
-        store_rows(sides + 2 * MESSAGE, row, valid, 2 * MESSAGE + FEED, scaled, FEED)
+        store_rows(sides + 2 * MESSAGE, row, valid, SIDES, scaled, SIDES - 2 * MESSAGE)
         message_sum = tl.dot(tl.trans(scaled), message, message_sum, input_precision=PRECISION)
         scaled_sum = add_over_edges(scaled_sum, scaled.to(tl.float32))
         feed_sum = add_over_edges(feed_sum, g)
@@ -115,12 +114,14 @@ def edge_backward_message_kernel(
             weight = load_tall(out_weight, chunk, dtype, SIZE, CHUNK, MESSAGE, MESSAGE_PAD)
             g_message = tl.dot(g, weight, g_message, input_precision=PRECISION)
         g_message = tl.where(message.to(tl.float32) > 0.0, g_message, 0.0).to(dtype)
-        store_rows(sides, row, valid, 2 * MESSAGE + FEED, g_message, MESSAGE)
-        store_rows(sides + MESSAGE, ends[2], valid, 2 * MESSAGE + FEED, g_message, MESSAGE)
+        store_rows(sides, row, valid, SIDES, g_message, MESSAGE)
+        store_rows(sides + MESSAGE, ends[2], valid, SIDES, g_message, MESSAGE)
 
     for chunk in tl.static_range(CHUNKS):
-        store_sums(norm_parts, weight_sums[chunk], chunk * CHUNK, 1, SIZE)
+        store_sums(parts, weight_sums[chunk], chunk * CHUNK, 1, SIZE)
+    # sum t m^T, sum t and sum df, side by side [F, M + 2]
+    parts += SIZE
     units = tl.arange(0, FEED_PAD)
-    store_rows(feed_parts, units, units < FEED, MESSAGE + 2, message_sum, MESSAGE)
-    store_sums(feed_parts + MESSAGE, scaled_sum, 0, MESSAGE + 2, FEED)
-    store_sums(feed_parts + MESSAGE + 1, feed_sum, 0, MESSAGE + 2, FEED)
+    store_rows(parts, units, units < FEED, MESSAGE + 2, message_sum, MESSAGE)
+    store_sums(parts + MESSAGE, scaled_sum, 0, MESSAGE + 2, FEED)
+    store_sums(parts + MESSAGE + 1, feed_sum, 0, MESSAGE + 2, FEED)

@@ -1,14 +1,20 @@
-"""Sums over edges of outer products, by cuBLAS: what a weight that every edge reads gets for a gradient."""
+"""Sums over edges of outer products: what a weight that every edge reads gets for a gradient.
+
+Rounded numbers are multiplied by cuBLAS, which adds them in float32. float32 it would round to tf32 before, and a bias
+is a sum of numbers times one: so these are added by a kernel, in the precision of the others.
+"""
 
 import torch
 from torch import Tensor
+
+from relational_transformer.nn.kernels.edge_backward_sums import ROWS, precise_products_of_parts
 
 TILES = 128
 """Tiles of 128 x 128 results that fill a large device: with fewer, the edges of a seed are summed in several parts."""
 
 
 def sum_of_outer_products(left: Tensor, right: Tensor) -> Tensor:
-    """sum_r left_r right_r^T [S, A, B] in float32, of left [S, R, A] and right [S, R, B].
+    """sum_r left_r right_r^T [S, A, B] in float32, of left [S, R, A] and right [S, R, B], by cuBLAS.
 
     The parts that the rows are cut into are as long as each other, and added in a fixed order.
     """
@@ -19,8 +25,22 @@ def sum_of_outer_products(left: Tensor, right: Tensor) -> Tensor:
     parts = parts_of_rows(rows, seeds * -(-width // 128) * -(-right.shape[-1] // 128)) if one_piece else 1
     if parts == 1:
         return float_product(left.transpose(1, 2), right)
-    left, right = (tensor.reshape(seeds * parts, rows // parts, -1) for tensor in (left, right))
-    return float_product(left.transpose(1, 2), right).view(seeds, parts, width, -1).sum(1)
+    return products_of_parts(left, right, parts).sum(1)
+
+
+def parts_of_outer_products(left: Tensor, right: Tensor, parts: int) -> Tensor:
+    """The same before the last sum, [S, parts, A, B], of contiguous tensors whose rows so many parts share evenly; and
+    float32 as exact as the kernels' products are."""
+    if left.dtype != torch.float32:
+        return products_of_parts(left, right, parts)
+    return precise_products_of_parts(left, right, parts)
+
+
+def products_of_parts(left: Tensor, right: Tensor, parts: int) -> Tensor:
+    """The parts' products [S, parts, A, B] in float32, by cuBLAS."""
+    seeds, rows, width = left.shape
+    left, right = (tensor.reshape(seeds * parts, rows // parts, tensor.shape[-1]) for tensor in (left, right))
+    return float_product(left.transpose(1, 2), right).view(seeds, parts, width, -1)
 
 
 def float_product(left: Tensor, right: Tensor) -> Tensor:
@@ -33,10 +53,11 @@ def float_product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def parts_of_rows(rows: int, tiles: int) -> int:
-    """Into how many parts of one length to cut the rows of a product that has so many tiles of results.
+    """Into how many parts of one length, no shorter than a kernel's tile, to cut the rows of a product that has so many
+    tiles of results.
 
     >>> parts_of_rows(4 * 256 * 256, 1), parts_of_rows(32 * 64 * 64, 6), parts_of_rows(4 * 16 * 16, 200)
     (128, 16, 1)
     """
-    wanted = max(1, min(rows, TILES // tiles))
+    wanted = max(1, min(rows // ROWS, TILES // tiles))
     return next(count for count in range(wanted, 0, -1) if rows % count == 0)

@@ -45,17 +45,26 @@ class EdgeSizes:
             "FEED": self.feed_size,
             "FEED_PAD": padded(self.feed_size),
             "HIDDEN": hidden_width(self.message_size, self.feed_size),
+            "EVEN": self.rows % TILE == 0,
             "PRECISION": dot_precision(self.dtype),
         }
 
     def programs(self, on_device: int) -> int:
-        """Programs that share the edges of a seed: together about `on_device`, but none without a tile."""
-        return max(1, min(triton.cdiv(self.rows, TILE), triton.cdiv(on_device, self.seeds)))
+        """Programs that share the edges of a seed: together `on_device` at most, but one, and none without a tile."""
+        return max(1, min(triton.cdiv(self.rows, TILE), on_device // self.seeds))
 
 
 def edge_sizes(edges: Tensor, message_size: int, feed_size: int) -> EdgeSizes:
     seeds, graphs, nodes, _, edge_size = edges.shape
     return EdgeSizes(seeds, nodes, graphs * nodes * nodes, edge_size, message_size, feed_size, edges.dtype)
+
+
+def in_float(*vectors: Tensor) -> tuple[Tensor, ...]:
+    """Parameter vectors [S, E] in float32, as every tile reads them: turning them into it there takes as long as the
+    rest of a LayerNorm."""
+    if all(vector.dtype == torch.float32 for vector in vectors):
+        return tuple(vector.contiguous() for vector in vectors)
+    return torch.stack(vectors).float().unbind()
 
 
 @triton.jit

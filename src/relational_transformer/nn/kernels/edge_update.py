@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from relational_transformer.nn.kernels.edge_parameters import EdgeSums, hidden_width
+from relational_transformer.nn.kernels.edge_parameters import EdgeSums, hidden_width, sides_width
 from relational_transformer.nn.kernels.seeds import differentiable, differentiable_once
 
 NUM_PARAMETERS = 12
@@ -107,7 +107,7 @@ def edge_update_backward_operator(
     feed_out_weight: Tensor,
     feed_out_bias: Tensor,
     feed_norm_weight: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     from relational_transformer.nn.kernels.edge_update_backward import edge_update_backward
 
     others = (
@@ -128,7 +128,7 @@ def edge_update_backward_operator(
         both_weights(edge_weight, reverse_weight, edges.dtype),
         *(tensor.contiguous() for tensor in others),
     )
-    return edge_gradient, ends, sums.by_edge, sums.by_last, sums.by_first, sums.norms, sums.by_feed
+    return edge_gradient, ends, sums.products, sums.within
 
 
 @edge_update_backward_operator.register_fake
@@ -137,11 +137,8 @@ def _(gradient: Tensor, edges: Tensor, hidden: Tensor, *rest: Any) -> tuple[Tens
     message_size, feed_size = rest[3].shape[-1], rest[8].shape[-1]
     shapes = (
         (seeds, graphs, nodes, 2 * message_size),
-        (seeds, 2 * message_size + feed_size, edge_size),
-        (seeds, hidden.shape[-1], edge_size),
-        (seeds, hidden.shape[-1], edge_size),
-        (seeds, 3, edge_size),
-        (seeds, feed_size, message_size + 2),
+        (seeds, 2 * hidden.shape[-1] + sides_width(message_size, feed_size), edge_size),
+        (seeds, 3 * edge_size + feed_size * (message_size + 2)),
     )
     return edges.new_empty(edges.shape), *(edges.new_empty(shape, dtype=torch.float32) for shape in shapes)
 

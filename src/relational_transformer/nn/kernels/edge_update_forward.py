@@ -11,16 +11,16 @@ from relational_transformer.nn.kernels.edge_tiles import (
     before_norm,
     edge_ends,
     edge_sizes,
+    in_float,
     load_vector,
     load_wide,
     moments,
     plus_feed,
     standardise,
 )
-from relational_transformer.nn.kernels.tiles import load_rows, store_chunk, store_rows
+from relational_transformer.nn.kernels.tiles import load_rows, one_warp, programs_at_once, store_chunk, store_rows
 
-PROGRAMS = 132 * 12
-ONE_WARP = {"num_warps": 1, "num_stages": 1, "maxnreg": 168}  # so that twelve programs fit on a multiprocessor
+REGISTERS = 168
 
 
 @triton.jit
@@ -56,6 +56,7 @@ def edge_update_forward_kernel(
     FEED: tl.constexpr,
     FEED_PAD: tl.constexpr,
     HIDDEN: tl.constexpr,
+    EVEN: tl.constexpr,  # the last tile is full
 ):
     """New edges, of some tiles of TILE edges of one seed."""
     dtype: tl.constexpr = edges.dtype.element_ty
@@ -79,7 +80,7 @@ def edge_update_forward_kernel(
     feed_norm_bias += seed * SIZE
     for start in tl.range(tl.program_id(0) * TILE, rows, tl.num_programs(0) * TILE, disable_licm=True):
         row = tl.arange(0, TILE).to(tl.int64) + start
-        valid = row < rows
+        valid = (row < rows) | EVEN
         receiver, sender, reverse = edge_ends(row, nodes)
         message = load_rows(halves, row, valid, 2 * MESSAGE, MESSAGE, MESSAGE_PAD).to(tl.float32)
         message += load_rows(halves + MESSAGE, reverse, valid, 2 * MESSAGE, MESSAGE, MESSAGE_PAD).to(tl.float32)
@@ -146,12 +147,24 @@ def edge_update_forward(
     statistics = edges.new_empty((*per_edge, 4) if save else (sizes.seeds, 0), dtype=torch.float32)
     if edges.numel() == 0:
         return output, hidden, statistics
-    edge_update_forward_kernel[(sizes.programs(PROGRAMS), sizes.seeds)](
+    out_weight, out_bias, norm_weight, norm_bias, feed_in_weight, feed_in_bias, feed_out_weight, *last = others
+    out_weight, feed_in_weight, feed_out_weight = (
+        weight.to(edges.dtype) for weight in (out_weight, feed_in_weight, feed_out_weight)
+    )
+    out_bias, norm_weight, norm_bias, *last = in_float(out_bias, norm_weight, norm_bias, *last)
+    edge_update_forward_kernel[(sizes.programs(programs_at_once(REGISTERS)), sizes.seeds)](
         edges,
         torch.bmm(edges.flatten(1, 3), both_weights.mT),
         receivers,
         senders,
-        *others,
+        out_weight,
+        out_bias,
+        norm_weight,
+        norm_bias,
+        feed_in_weight,
+        feed_in_bias,
+        feed_out_weight,
+        *last,
         output,
         hidden,
         statistics,
@@ -160,6 +173,6 @@ def edge_update_forward(
         eps,
         SAVE=save,
         **sizes.constants(),
-        **ONE_WARP,
+        **one_warp(REGISTERS),
     )
     return output, hidden, statistics

@@ -12,8 +12,27 @@ import torch
 import triton
 import triton.language as tl
 
+MULTIPROCESSORS = 132  # of a large device
 SMALLEST_DOT = 16
 PREFERRED_WIDTH = 64
+
+
+def one_warp(registers: int) -> dict[str, int]:
+    """How to compile a kernel whose programs are one warp of so many registers a thread."""
+    return {"num_warps": 1, "num_stages": 1, "maxnreg": registers}
+
+
+def programs_at_once(registers: int) -> int:
+    """How many such programs a large device holds at once.
+
+    Each of a multiprocessor's four quarters has 512 registers for every thread of a warp, so that between 128, 168 and
+    255 registers nothing is won. Kernels that share out their work start as many programs as this: one program more is
+    a second round, in which most of the device has nothing to do.
+
+    >>> [programs_at_once(registers) // MULTIPROCESSORS for registers in (128, 168, 200, 255)]
+    [16, 12, 8, 8]
+    """
+    return MULTIPROCESSORS * 4 * (512 // registers)
 
 
 def padded(size: int) -> int:

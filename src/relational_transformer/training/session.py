@@ -14,7 +14,7 @@ from relational_transformer.reasoning.build import build_network
 
 from .config import TrainConfig
 from .run_folder import RunFolder
-from .side_by_side import AnyTrainer, Queued, SideBySide, TrainerType
+from .side_by_side import AnyTrainer, Queued, SideBySide, TrainerType, blaming
 from .trainer import Trainer
 
 Report = Callable[[Trainer], None]
@@ -62,8 +62,9 @@ def train_together(
     one is compiled or tested, the others train. At most `at_once` are under way, all of them by default; when one has
     ended, the next begins. `report` is called with a trainer about every `report_seconds`.
     """
-    for config, _ in runs:  # what cannot be built is refused before a folder is made
-        build_network(config.task, config.settings)
+    for config, out in runs:  # what cannot be built is refused before a folder is made
+        with blaming(RunFolder(out)):
+            build_network(config.task, config.settings)
     return carry_out(
         runs,
         lambda config, folder: Trainer(config, folder, device),
@@ -100,8 +101,13 @@ def carry_out(
     all others are saved. For `aside` see `SideBySide`.
     """
     with ExitStack() as stack, _stop_signals() as stop:
-        folders = [stack.enter_context(RunFolder(out).opened(config.as_dict())) for config, out in runs]
-        before = {number: result for number, folder in enumerate(folders) if (result := folder.read_result())}
+        folders = [RunFolder(out) for _, out in runs]
+        before: dict[int, dict[str, Any]] = {}
+        for number, ((config, _), folder) in enumerate(zip(runs, folders, strict=True)):
+            with blaming(folder):
+                stack.enter_context(folder.opened(config.as_dict()))
+                if (result := folder.read_result()) is not None:
+                    before[number] = result
         queue = [
             Queued(number, folder, partial(make_trainer, config, folder))
             for number, ((config, _), folder) in enumerate(zip(runs, folders, strict=True))

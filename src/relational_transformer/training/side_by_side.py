@@ -128,16 +128,26 @@ class SideBySide(Generic[TrainerType]):
     def _told_of(self, number: int) -> Iterator[None]:
         """An error says which run it comes from, which is then in the middle of a part, and none of `trainers`."""
         try:
-            yield
-        except Exception as error:
+            with blaming(self._folders[number]):
+                yield
+        except Exception:
             self.trainers.pop(number, None)
-            error.add_note(blame(self._folders[number]))
             raise
 
 
-def blame(folder: RunFolder) -> str:
+def words_of_blame(folder: RunFolder) -> str:
     """What an error says of the run that it comes from, in a line of its own."""
     return f"while training {folder.path}"
+
+
+@contextmanager
+def blaming(folder: RunFolder) -> Iterator[None]:
+    """An error in here comes from the run in this folder, and says so."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(words_of_blame(folder))
+        raise
 
 
 def _begin(make_trainer: Callable[[], TrainerType]) -> tuple[TrainerType, Iterator[None]]:

@@ -52,7 +52,7 @@ def scores(results: list[dict]) -> list[list[dict]]:
 
 def test_fleets_begun_aside_end_as_they_do_alone(tmp_path):
     alone = [run_to_the_end(config, Path(folder))[1] for config, folder in runs_in(tmp_path / "alone")]
-    for at_once in (None, 1, 2):
+    for at_once in (None, 2):
         runs = runs_in(tmp_path / str(at_once))
         assert scores(train_aside(runs, at_once=at_once)) == scores(alone)
         for (_, folder), task in zip(runs, TASKS, strict=True):
@@ -76,6 +76,47 @@ def test_a_fleet_trains_while_the_next_one_is_begun(tmp_path):
     assert threads["bfs"] is threading.main_thread()  # there is nobody yet who could go on meanwhile
     assert threads["binary_search"] is not threading.main_thread()
     assert reported.keys() == set(TASKS)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # torch's compiler looks at it
+def test_a_fleet_compiled_aside_trains_as_one_that_is_compiled_here(tmp_path, traced):
+    """Beside one that calls no model, as fleets on CUDA."""
+    config = small_config(seeds=(0,), compile="on")
+    _, alone = run_to_the_end(config, tmp_path / "alone")
+    graphs, compiled_in = len(traced), []
+
+    class Recorded:
+        """A trainer that makes parts until the other has begun."""
+
+        busy, examples = False, 0
+
+        def __init__(self, folder: RunFolder) -> None:
+            self.folder = folder
+
+        def run(self):
+            yield
+            while len(traced) < 2 * graphs and not RunFolder(tmp_path / "aside").result.exists():
+                time.sleep(0.001)
+                yield
+
+        def save(self) -> None: ...
+
+        def finish(self) -> dict:
+            return {"seeds": []}
+
+    def make_trainer(config: TrainConfig, folder: RunFolder) -> Recorded | Trainer:
+        if config.task == "binary_search":
+            return Recorded(folder)
+        compiled_in.append(threading.current_thread())
+        return Trainer(config, folder, CPU)
+
+    runs = [(small_config(task="binary_search"), str(tmp_path / "recorded")), (config, str(tmp_path / "aside"))]
+    options = {"report": lambda trainer: None, "checkpoint_seconds": 60.0, "report_seconds": 60.0}
+    _, aside = carry_out(runs, make_trainer, aside=True, **options)
+    assert compiled_in[0] is not threading.main_thread()
+    assert len(traced) == 2 * graphs, "what was compiled in the thread was compiled again"
+    assert aside["seeds"] == alone["seeds"]
 
 
 def test_the_next_of_the_queue_begins_when_one_has_ended_and_not_before(tmp_path):

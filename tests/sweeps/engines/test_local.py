@@ -189,4 +189,5 @@ def test_a_gpu_takes_eight_fleets_at_once_if_it_has_the_memory(
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
     engine = open_engine(EngineOptions(processes=processes))
+    assert isinstance(engine, LocalEngine)
     assert (engine.at_once, engine.slots) == (at_once, at_once * processes)

@@ -80,9 +80,15 @@ def test_every_seed_of_a_compiled_fleet_trains_as_it_does_alone(tmp_path):
         torch.testing.assert_close(fleet.validation_scores[:, seed], alone.validation_scores[:, 0], rtol=0.0, atol=0.05)
 
 
-def test_fleets_side_by_side_equal_fleets_alone(tmp_path):
-    runs = [(config(task), str(tmp_path / task)) for task in ("bfs", "binary_search")]
-    together = train_together(runs, torch.device("cuda"))
-    for (setting, _), result in zip(runs, together, strict=True):
-        (alone,) = train_together([(setting, str(tmp_path / f"{setting.task}-alone"))], torch.device("cuda"))
+@pytest.mark.parametrize("compile", ["off", "on"])
+def test_fleets_side_by_side_equal_fleets_alone(tmp_path, compile: str):
+    """Three models, two at once: the second is compiled while the first trains, and the third begins when one ends."""
+    settings = [config("bfs"), config("binary_search", **TRANSFORMER), config("bfs", **NO_EDGE_UPDATES)]
+    settings = [replace(setting, compile=compile) for setting in settings]
+    runs = [(setting, str(tmp_path / f"together-{setting.model}")) for setting in settings]
+    together = train_together(runs, torch.device("cuda"), at_once=2)
+    for setting, result in zip(settings, together, strict=True):
+        (alone,) = train_together([(setting, str(tmp_path / f"alone-{setting.model}"))], torch.device("cuda"))
         assert alone["seeds"] == result["seeds"]
+        folders = (RunFolder(tmp_path / f"{where}-{setting.model}") for where in ("together", "alone"))
+        assert len({folder.metrics.read_text() for folder in folders}) == 1

@@ -71,7 +71,7 @@ def test_a_search_may_start_at_the_papers_values(storage):
     assert trial.value >= 0.9  # at most one step away in each of ten hyperparameters
 
 
-@pytest.mark.parametrize("options", [{"engine": "ray"}, {"together": 2}, {"checkpoint_seconds": 5.0}])
+@pytest.mark.parametrize("options", [{"engine": "ray"}, {"at_once": 2}, {"checkpoint_seconds": 5.0}])
 def test_a_search_refuses_flags_that_it_would_ignore(storage, options):
     (flag,) = options
     with pytest.raises(ValueError, match=f"--{flag.replace('_', '-')} means nothing without --winner"):

@@ -4,13 +4,16 @@ import time
 from collections.abc import Mapping, Sequence
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from relational_transformer.sweeps import Run
 from relational_transformer.sweeps.engines import Engine
 from relational_transformer.sweeps.run import name_seeds
 from relational_transformer.sweeps.speeds import Speeds
 from relational_transformer.sweeps.sweep import Event, Outcome
+from relational_transformer.training.run_folder import RunFolder
+
+from .train_live_line import range_of
 
 SECONDS_BETWEEN_LOOKS = 5.0
 """How often the folders of all runs are looked at."""
@@ -67,7 +70,8 @@ def describe_plan(runs: Sequence[Run], speeds: Speeds) -> str:
 
 
 class SweepDisplay:
-    """A bar for the whole sweep, by cost, and a line for everything that happens; plain lines without a terminal."""
+    """A bar for the whole sweep, by cost, one for every run that is under way, and a line for everything that happens;
+    plain lines without a terminal."""
 
     def __init__(self, costs: Mapping[Run, float], engine: Engine) -> None:
         """`costs` are the operations of every run of the table, those that are done as well."""
@@ -82,13 +86,15 @@ class SweepDisplay:
         )
         self.total = sum(costs.values())
         self.bar = self.progress.add_task("sweep", total=self.total, status="")
+        self.bars: dict[Run, TaskID] = {}
         self.looked = 0.0
-        self.made_before = self._made()
+        self.shares_before = {run: run.share_done for run in self.runs}
+        self.made_before = self._made(self.shares_before)
         self.started = time.monotonic()
 
     def __enter__(self) -> "SweepDisplay":
         waiting = sum(not run.is_done for run in self.runs)
-        self._say(f"{waiting} of {len(self.runs)} runs to train, {self.engine.slots} at a time")
+        self._say(f"{waiting} of {len(self.runs)} runs to train, up to {self.engine.slots} at a time")
         if self.console.is_terminal:
             self.progress.start()
         return self
@@ -100,6 +106,8 @@ class SweepDisplay:
     def report(self, event: Event) -> None:
         """One line for what happened to a run."""
         done = sum(run.is_done for run in self.runs)
+        self._drop(event.run)
+        self.shares_before[event.run] = event.run.share_done  # it is under way again when it has come further
         detail = f": {event.detail}" if event.detail else ""
         self._say(f"[{done}/{len(self.runs)}] {event.what}: {event.run.name}{detail}")
 
@@ -107,7 +115,10 @@ class SweepDisplay:
         """Look how far the runs are, now and then."""
         if time.monotonic() - self.looked < SECONDS_BETWEEN_LOOKS or not self.console.is_terminal:
             return
-        made = self._made()
+        shares = {run: run.share_done for run in self.runs}
+        for run, share in shares.items():
+            self._show(run, share)
+        made = self._made(shares)
         speed = (made - self.made_before) / (time.monotonic() - self.started)
         left = (self.total - made) / speed if speed > 0 else None
         done = sum(run.is_done for run in self.runs)
@@ -120,11 +131,31 @@ class SweepDisplay:
         for run, errors in outcome.given_up.items():
             self._say(f"given up after {len(errors)} failures: {run.name} in {run.folder}: {errors[-1]}")
 
-    def _made(self) -> float:
-        return sum(cost * run.share_done for run, cost in self.costs.items())
+    def _show(self, run: Run, share: float) -> None:
+        """A line for a run that has come further since it was last heard of, and has not ended."""
+        if share >= 1.0 or share <= self.shares_before[run]:
+            self._drop(run)
+            return
+        if run not in self.bars:
+            self.bars[run] = self.progress.add_task(run.name, total=1.0, status="")
+        self.progress.update(self.bars[run], completed=share, status=last_scores(run))
+
+    def _drop(self, run: Run) -> None:
+        if run in self.bars:
+            self.progress.remove_task(self.bars.pop(run))
+
+    def _made(self, shares: Mapping[Run, float]) -> float:
+        return sum(cost * shares[run] for run, cost in self.costs.items())
 
     def _say(self, line: str) -> None:
         self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def last_scores(run: Run) -> str:
+    """Losses and validation scores of a run's seeds at its last checkpoint, the smallest to the largest."""
+    last = RunFolder(run.folder).read_metrics()[-1]
+    known = {name: [value for value in last.get(name, ()) if value is not None] for name in ("loss", "validation")}
+    return f"loss {range_of(known['loss'], '.3f')}   validation {range_of(known['validation'], '.3f')}"
 
 
 def format_petaflop(operations: float) -> str:

@@ -33,16 +33,19 @@ def can_share(run: Run) -> bool:
 
 
 def execute_together(
-    runs: Sequence[Run], device: torch.device, checkpoint_seconds: float = 60.0
+    runs: Sequence[Run], device: torch.device, checkpoint_seconds: float = 60.0, at_once: int | None = None
 ) -> list[dict[str, Any]]:
-    """Train several runs of one kind side by side in this process: small fleets fill a GPU better together."""
+    """Train several runs of one kind in this process, `at_once` side by side: small fleets fill a GPU better together.
+
+    They begin in this order; when one has ended, the next begins.
+    """
     train_together = find_kind(runs[0].kind).train_together
     if train_together is None:
         return [execute(run, device, checkpoint_seconds) for run in runs]
     for run in runs:
         wait_until_free(run.folder)
     pairs = [(run.config, str(run.folder)) for run in runs]
-    return train_together(pairs, device, checkpoint_seconds=checkpoint_seconds)
+    return train_together(pairs, device, at_once=at_once, checkpoint_seconds=checkpoint_seconds)
 
 
 def wait_until_free(folder: Path, patience: float = PATIENCE_SECONDS) -> None:

@@ -116,8 +116,8 @@ class Engine:
         if self.device.type != "cuda":
             self._train(num_hints)
             return
-        if num_hints not in self._graphs:
-            self._graphs[num_hints] = self._capture(num_hints)
+        if not self._graphs:  # the longest first, whose memory the others then use again
+            self._graphs = {bucket: self._capture(bucket) for bucket in reversed(self.buckets)}
         self._graphs[num_hints]()
 
     def loss(self, values: Tensor, batch: Batch, steps: list[Step]) -> Tensor:

@@ -2,8 +2,9 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from types import FrameType
 from typing import Any, Protocol, TypeVar
 
@@ -13,6 +14,7 @@ from relational_transformer.reasoning.build import build_network
 
 from .config import TrainConfig
 from .run_folder import RunFolder
+from .side_by_side import AnyTrainer, Queued, SideBySide, TrainerType, blaming
 from .trainer import Trainer
 
 Report = Callable[[Trainer], None]
@@ -49,20 +51,25 @@ def train_together(
     runs: Sequence[tuple[TrainConfig, str]],
     device: torch.device,
     *,
+    at_once: int | None = None,
     report: Report = lambda trainer: None,
     checkpoint_seconds: float = 60.0,
     report_seconds: float = 1.0,
 ) -> list[dict[str, Any]]:
     """Train several fleets side by side, part by part, and return their results.
 
-    On CUDA each has a stream of its own and goes at its own pace, so that small fleets fill the device together.
-    `report` is called with a trainer about every `report_seconds`.
+    On CUDA each has a stream of its own and goes at its own pace, so that small fleets fill the device together; while
+    one is compiled or tested, the others train. At most `at_once` are under way, all of them by default; when one has
+    ended, the next begins. `report` is called with a trainer about every `report_seconds`.
     """
-    for config, _ in runs:  # what cannot be built is refused before a folder is made
-        build_network(config.task, config.settings)
+    for config, out in runs:  # what cannot be built is refused before a folder is made
+        with blaming(RunFolder(out)):
+            build_network(config.task, config.settings)
     return carry_out(
         runs,
         lambda config, folder: Trainer(config, folder, device),
+        at_once=at_once,
+        aside=device.type == "cuda",
         report=report,
         checkpoint_seconds=checkpoint_seconds,
         report_seconds=report_seconds,
@@ -75,77 +82,69 @@ class AnyConfig(Protocol):
     def as_dict(self) -> dict[str, Any]: ...
 
 
-class AnyTrainer(Protocol):
-    """What trains a run, of whatever experiment: part by part, ready to be saved between two parts."""
-
-    folder: RunFolder
-
-    @property
-    def busy(self) -> bool:
-        """Whether the device has enough to do for now."""
-        ...
-
-    @property
-    def examples(self) -> int:
-        """How far the run is."""
-        ...
-
-    def run(self) -> Iterator[None]: ...
-    def save(self) -> None: ...
-    def finish(self) -> dict[str, Any]: ...
-
-
 ConfigType = TypeVar("ConfigType", bound=AnyConfig)
-TrainerType = TypeVar("TrainerType", bound=AnyTrainer)
 
 
 def carry_out(
     runs: Sequence[tuple[ConfigType, str]],
     make_trainer: Callable[[ConfigType, RunFolder], TrainerType],
     *,
+    at_once: int | None = None,
+    aside: bool = False,
     report: Callable[[TrainerType], None],
     checkpoint_seconds: float,
     report_seconds: float,
 ) -> list[dict[str, Any]]:
-    """Begin or go on with every run in its folder, side by side, to their results.
+    """Begin or go on with every run in its folder, `at_once` of them side by side, to their results.
 
-    A run that has its result is left alone. Every `checkpoint_seconds`, and when a signal asks to stop, all are saved.
+    A run that has its result is left alone. Every `checkpoint_seconds`, and when a signal asks to stop or a run fails,
+    all others are saved. For `aside` see `SideBySide`.
     """
-    results: list[dict[str, Any] | None] = [None] * len(runs)
     with ExitStack() as stack, _stop_signals() as stop:
-        working: dict[int, tuple[TrainerType, Iterator[None]]] = {}
-        for number, (config, out) in enumerate(runs):
-            folder = stack.enter_context(RunFolder(out).opened(config.as_dict()))
-            results[number] = folder.read_result()
-            if results[number] is None:
-                trainer = make_trainer(config, folder)
-                working[number] = trainer, trainer.run()
+        folders = [RunFolder(out) for _, out in runs]
+        before: dict[int, dict[str, Any]] = {}
+        for number, ((config, _), folder) in enumerate(zip(runs, folders, strict=True)):
+            with blaming(folder):
+                stack.enter_context(folder.opened(config.as_dict()))
+                if (result := folder.read_result()) is not None:
+                    before[number] = result
+        queue = [
+            Queued(number, folder, partial(make_trainer, config, folder))
+            for number, ((config, _), folder) in enumerate(zip(runs, folders, strict=True))
+            if number not in before
+        ]
+        together = SideBySide(queue, at_once or len(runs), aside=aside, report=report)
         saved = reported = time.monotonic()
-        while working:
-            ready = [number for number, (trainer, _) in working.items() if not trainer.busy]
-            if not ready:
-                time.sleep(0.001)
-            for number in ready:
-                trainer, parts = working[number]
-                if next(parts, StopIteration) is StopIteration:
-                    report(trainer)
-                    results[number] = trainer.finish()
-                    del working[number]
-            now = time.monotonic()
-            if now - reported >= report_seconds:
-                for trainer, _ in working.values():
-                    report(trainer)
-                reported = now
-            if stop or now - saved >= checkpoint_seconds:
-                for trainer, _ in working.values():
-                    trainer.save()
-                saved = time.monotonic()
-            if stop and working:
-                where = ", ".join(
-                    f"{trainer.folder.path} at example {trainer.examples}" for trainer, _ in working.values()
-                )
-                raise Stopped(f"stopped by {stop[0]}, saved {where}; the same command goes on from there")
-    return [result for result in results if result is not None]
+        with together:
+            while not together.has_ended:
+                try:
+                    together.advance()
+                except Exception:
+                    with suppress(Exception):  # a device that has failed saves nothing
+                        _save_all(together.trainers.values())
+                    raise
+                now = time.monotonic()
+                if now - reported >= report_seconds:
+                    for trainer in together.trainers.values():
+                        report(trainer)
+                    reported = now
+                if stop or now - saved >= checkpoint_seconds:
+                    _save_all(together.trainers.values())
+                    saved = time.monotonic()
+                if stop and not together.has_ended:
+                    raise Stopped(_last_words(stop[0], together.trainers.values()))
+    results = before | together.results
+    return [results[number] for number in range(len(runs))]
+
+
+def _save_all(trainers: Iterable[AnyTrainer]) -> None:
+    for trainer in trainers:
+        trainer.save()
+
+
+def _last_words(signal_name: str, trainers: Iterable[AnyTrainer]) -> str:
+    where = ", ".join(f"{trainer.folder.path} at example {trainer.examples}" for trainer in trainers)
+    return f"stopped by {signal_name}, saved {where or 'all that was done'}; the same command goes on from there"
 
 
 @contextmanager

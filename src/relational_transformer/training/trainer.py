@@ -20,11 +20,12 @@ from .data import Split, draw, load_split
 from .engine import Engine
 from .evaluation import EDGES_WORTH_COMPILING, Evaluator, edges_of_steps
 from .fleet import Fleet, initialise, keep_best
-from .precision import set_precision
+from .precision import set_matrix_products, set_precision
 from .provenance import provenance
 from .recording import record
 from .run_folder import RunFolder
 from .splits import make_split
+from .streams import own_stream
 
 PARTS_IN_FLIGHT = 2
 """Parts of a run that the device has before it is busy."""
@@ -81,7 +82,7 @@ class Trainer:
     def __init__(self, config: TrainConfig, folder: RunFolder, device: torch.device) -> None:
         self.config, self.folder, self.device = config, folder, device
         protocol, settings = config.protocol, config.settings
-        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self.stream = own_stream(device) if device.type == "cuda" else None
         models = [initialise(lambda: build_network(config.task, settings), seed) for seed in config.seeds]
         self.network = models[0].to(device)
         set_precision(config.precision, self.network)
@@ -187,6 +188,7 @@ class Trainer:
         """Test the best parameters of every seed, and write the result."""
         self.save()
         seconds = self.seconds
+        set_matrix_products(self.config.precision)  # another fleet of this process may have changed it
         test = load_split(self.network, make_split(self.config.task, "test", self.config.protocol), self.device)
         scores = self._scores_of_best(test)
         train_scores = self._scores_of_best(self.engine.split.head(len(self.evaluator.split)))

@@ -6,11 +6,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from relational_transformer.sweeps import sweep
 from relational_transformer.sweeps.engines import EngineOptions, LocalEngine, open_engine
+from relational_transformer.sweeps.engines.local import Worker
 from relational_transformer.sweeps.execution import wait_until_free
 from tests.sweeps.small import impossible_cell, rows_of, scores_alone, scores_of, small_cell, small_runs
 
@@ -28,6 +31,7 @@ sweep(runs, LocalEngine(["cpu"], checkpoint_seconds=0.0))
 """
 
 CELL = small_cell(seeds=(0,), parts=PARTS)
+TASKS = ("bfs", "binary_search", "insertion_sort", "heapsort")
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -36,16 +40,16 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def test_one_that_fails_is_given_up_and_one_that_is_killed_goes_on(tmp_path: Path):
     """A run that nobody can train, and one whose process is killed after its first checkpoint.
 
-    The two begin in one process, which the first of them brings down; from then on each is alone.
+    The two begin in one process, which the first of them brings down; from then on that one is alone.
     """
     impossible, killed = small_runs(tmp_path, impossible_cell(), CELL)
-    engine = LocalEngine(["cpu", "cpu"], together=2, checkpoint_seconds=0.0)
+    engine = LocalEngine(["cpu"], at_once=2, checkpoint_seconds=0.0)
     events, rows, victims = [], [], []
 
     def kill_once() -> None:
         rows.append(rows_of(killed))
         if rows[-1] and not victims:
-            victims.extend(worker.process.pid for worker in engine.workers if worker.runs == (killed,))
+            victims.extend(worker.process.pid for worker in engine.workers if worker.runs == [killed])
             os.kill(victims[0], signal.SIGKILL)
 
     outcome = sweep(
@@ -57,14 +61,65 @@ def test_one_that_fails_is_given_up_and_one_that_is_killed_goes_on(tmp_path: Pat
     )
     assert outcome.done == (killed,)
     happened = [(what, detail) for run, what, detail in events if run == killed]
-    assert [what for what, _ in happened] == ["lost", "failed", "done"]
-    assert "one of 2 runs in a process failed, each is tried alone: ValueError: num_heads must" in happened[0][1]
-    assert "killed by signal 9" in happened[1][1]
+    assert [what for what, _ in happened] == ["failed", "done"]
+    assert "killed by signal 9" in happened[0][1]
+    happened = [(what, detail) for run, what, detail in events if run == impossible]
+    assert [what for what, _ in happened] == ["lost", "failed", "failed", "given up"]
+    assert happened[0][1].startswith("it failed beside others, and is tried alone: ValueError: num_heads must divide")
     assert rows == sorted(rows), "it began anew instead of going on from its checkpoint"
     assert scores_of([killed]) == scores_alone(tmp_path / "alone", CELL)
     (errors,) = outcome.given_up.values()
     assert len(errors) == 3
     assert all("ValueError: num_heads must divide hidden_size=8, got num_heads=3" in error for error in errors)
+
+
+def test_a_process_works_through_its_queue_and_only_those_under_way_are_suspected_when_it_is_killed(tmp_path: Path):
+    """Four runs, two at once: the process is killed when one is done and two are under way; the fourth never began."""
+    cells = [small_cell(task, seeds=(0,), parts=parts) for task, parts in zip(TASKS, (2, 30, 30, 2), strict=True)]
+    runs = small_runs(tmp_path, *cells)
+    engine = LocalEngine(["cpu"], at_once=2, checkpoint_seconds=0.0)
+    events, processes = [], []
+
+    def kill_once() -> None:
+        pids = {worker.process.pid for worker in engine.workers} - set(processes)
+        processes.extend(pids)
+        if len(processes) == 1 and rows_of(runs[2]):
+            processes.append(0)
+            os.kill(processes[0], signal.SIGKILL)
+
+    outcome = sweep(
+        runs,
+        engine,
+        report=lambda event: events.append((event.run.config.task, event.what)),
+        tick=kill_once,
+        tick_seconds=0.01,
+    )
+    assert outcome.done == tuple(runs)
+    first, second, third, fourth = TASKS
+    assert events[:3] == [(first, "done"), (second, "lost"), (third, "lost")]
+    assert sorted(events[3:]) == sorted([(second, "done"), (third, "done"), (fourth, "done")])
+    assert scores_of(runs) == scores_alone(tmp_path / "alone", *cells)
+
+
+def test_processes_on_several_devices_share_out_the_queue(tmp_path: Path, monkeypatch):
+    runs = small_runs(tmp_path, *(small_cell(task, seeds=(0,)) for task in TASKS))
+    engine, started = LocalEngine(["cpu", "cpu"], at_once=2), []
+
+    class Idle:
+        """A process that never ends."""
+
+        def poll(self) -> None:
+            return None
+
+    def start(runs: list, device: str) -> Worker:
+        started.append([run.config.task for run in runs])
+        return Worker(runs, device, Idle(), tmp_path / "log", is_shared=True)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(engine, "_start", start)
+    for run in runs:
+        engine.submit(run)
+    assert engine.wait(0.0) == []
+    assert started == [[TASKS[0], TASKS[2]], [TASKS[1], TASKS[3]]]
 
 
 @pytest.mark.slow
@@ -94,8 +149,8 @@ def test_a_sweep_that_was_stopped_and_killed_goes_on_and_ends_with_the_same_numb
 
 
 def test_options_that_cannot_be_are_refused():
-    for options in (EngineOptions(processes=0), EngineOptions(together=0)):
-        with pytest.raises(ValueError, match="at least one run must be trained at a time, got 0"):
+    for options, flag in ((EngineOptions(processes=0), "--processes 0"), (EngineOptions(at_once=0), "--at-once 0")):
+        with pytest.raises(ValueError, match=f"at least one run must be trained at a time, got {flag}"):
             open_engine(options)
     with pytest.raises(ValueError, match="a run takes a core and some of a GPU, not 0 and 1"):
         open_engine(EngineOptions("ray", cpus_per_run=0))
@@ -109,7 +164,7 @@ def test_options_that_cannot_be_are_refused():
 @pytest.mark.parametrize(
     ("options", "flag"),
     [
-        (EngineOptions("ray", together=2), "--together means nothing with --engine ray"),
+        (EngineOptions("ray", at_once=2), "--at-once means nothing with --engine ray"),
         (EngineOptions("ray", processes=2), "--processes means nothing with --engine ray"),
         (EngineOptions(address="10.0.0.1:6379"), "--address means nothing with --engine local"),
         (EngineOptions(cpus_per_run=4), "--cpus-per-run means nothing with --engine local"),
@@ -123,4 +178,16 @@ def test_options_that_would_be_ignored_are_refused(options: EngineOptions, flag:
 
 def test_every_device_takes_as_many_runs_as_asked_for():
     assert open_engine(EngineOptions(device="cpu", processes=3)).slots == 3
-    assert open_engine(EngineOptions(device="cpu", processes=3, together=2)).slots == 6
+    assert open_engine(EngineOptions(device="cpu", processes=3, at_once=2)).slots == 6
+
+
+@pytest.mark.parametrize(("gibibytes", "processes", "at_once"), [(140, 1, 8), (140, 2, 4), (44, 1, 4), (6, 1, 1)])
+def test_a_gpu_takes_eight_fleets_at_once_if_it_has_the_memory(
+    monkeypatch, gibibytes: int, processes: int, at_once: int
+):
+    properties = SimpleNamespace(total_memory=gibibytes * 2**30)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+    engine = open_engine(EngineOptions(processes=processes))
+    assert isinstance(engine, LocalEngine)
+    assert (engine.at_once, engine.slots) == (at_once, at_once * processes)

@@ -1,7 +1,7 @@
-"""This machine as an engine: every run in a process of its own, some at a time.
+"""This machine as an engine: every run in a process of its own, or a queue of runs in one that trains some at once.
 
 A process for each run costs seconds and gives them back: the memory of a run is free when it ends, and one that is
-killed for taking too much takes no other with it.
+killed for taking too much takes no other with it. Fleets that are small for a GPU fill it together, in one process.
 """
 
 import contextlib
@@ -15,6 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from relational_transformer.training.run_folder import RunFolder
+from relational_transformer.training.side_by_side import words_of_blame
+
 from ..execution import can_share
 from ..run import Run
 from .engine import Ended
@@ -24,26 +27,26 @@ LOG = "worker.log"
 POLL_SECONDS = 0.05
 
 
-@dataclass(frozen=True)
+@dataclass
 class Worker:
-    """A process, what it trains and where."""
+    """A process and what it trains where: `runs` that have no result yet, in the order in which they begin."""
 
-    runs: tuple[Run, ...]
+    runs: list[Run]
     device: str
     process: subprocess.Popen[str]
+    log: Path
+    is_shared: bool
 
-    @property
-    def log(self) -> Path:
-        return self.runs[0].folder / LOG
-
-    def how_it_ended(self) -> str | None:
-        """Why it failed, in one line; None where it did not."""
+    def how_it_ended(self) -> tuple[str | None, list[Run]]:
+        """Why it failed, in one line (None where it did not), and the run that the error comes from, if it says so."""
         status = self.process.returncode
         if status == 0:
-            return None
+            return None, []
         lines = [line.strip() for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
-        last_words = lines[-1] if lines else "its process ended without a word"
-        return f"{f'killed by signal {-status}' if status < 0 else last_words} (see {self.log})"
+        blamed = [run for run in self.runs if lines and lines[-1] == words_of_blame(RunFolder(run.folder))]
+        words = lines[:-1] if blamed else lines
+        last_words = words[-1] if words else "its process ended without a word"
+        return f"{f'killed by signal {-status}' if status < 0 else last_words} (see {self.log})", blamed
 
     def close(self) -> None:
         assert self.process.stdin is not None
@@ -54,13 +57,14 @@ class Worker:
 class LocalEngine:
     """Runs on the given devices, a process at a time on each; a device named twice has two.
 
-    With `together`, a process takes several runs of one kind and trains them side by side. Where one of them brings
-    such a process down, the others are not to blame: each is tried again alone.
+    With `at_once` above 1, a process takes its share of all runs of one kind, and keeps so many of them going side by
+    side. Where one of them brings such a process down, it is tried again alone, and the others go on together; where
+    nobody knows which it was, all that were under way are tried alone.
     """
 
-    def __init__(self, devices: Sequence[str], together: int = 1, checkpoint_seconds: float = 60.0) -> None:
-        self.together, self.checkpoint_seconds = together, checkpoint_seconds
-        self.slots = len(devices) * together
+    def __init__(self, devices: Sequence[str], at_once: int = 1, checkpoint_seconds: float = 60.0) -> None:
+        self.at_once, self.checkpoint_seconds = at_once, checkpoint_seconds
+        self.slots = len(devices) * at_once
         self.workers: list[Worker] = []
         self._free = deque(devices)
         self._waiting: deque[Run] = deque()
@@ -73,17 +77,14 @@ class LocalEngine:
 
     def wait(self, seconds: float) -> list[Ended]:
         while self._waiting and self._free:
-            self.workers.append(self._start(self._next_runs(), self._free.popleft()))
+            runs = self._next_runs()
+            self.workers.append(self._start(runs, self._free.popleft()))
         deadline = time.monotonic() + seconds
-        while not (ended := [worker for worker in self.workers if worker.process.poll() is not None]):
+        while not (ended := [verdict for worker in list(self.workers) for verdict in self._look_at(worker)]):
             if not self.workers or time.monotonic() >= deadline:
                 return []
             time.sleep(POLL_SECONDS)
-        for worker in ended:
-            worker.close()
-            self.workers.remove(worker)
-            self._free.append(worker.device)
-        return [verdict for worker in ended for verdict in self._judge(worker)]
+        return ended
 
     def stop(self) -> None:
         self._waiting.clear()
@@ -97,29 +98,32 @@ class LocalEngine:
     def close(self) -> None:
         """Nothing to let go of: every process has ended."""
 
-    def _next_runs(self) -> tuple[Run, ...]:
-        """What the next process is to train."""
-        runs = [self._waiting.popleft()]
-        while self._waiting and len(runs) < self.together and self._share_a_process(runs[0], self._waiting[0]):
-            runs.append(self._waiting.popleft())
-        return tuple(runs)
+    def _next_runs(self) -> list[Run]:
+        """What the next process is to train: one run, or every so many-th of those that can share it."""
+        first = self._waiting[0]
+        sharing = [run for run in self._waiting if run.kind == first.kind and self._may_share(run)]
+        runs = sharing[:: len(self._free)] if self.at_once > 1 and self._may_share(first) else [first]
+        self._waiting = deque(run for run in self._waiting if run not in runs)
+        return runs
 
-    def _share_a_process(self, one: Run, other: Run) -> bool:
-        return one.kind == other.kind and can_share(one) and not self._alone & {one.folder, other.folder}
+    def _may_share(self, run: Run) -> bool:
+        return can_share(run) and run.folder not in self._alone
 
-    def _start(self, runs: tuple[Run, ...], device: str) -> Worker:
+    def _start(self, runs: list[Run], device: str) -> Worker:
         order = {
             "runs": [run.as_dict() for run in runs],
             "device": device,
             "checkpoint_seconds": self.checkpoint_seconds,
+            "at_once": self.at_once,
         }
-        runs[0].folder.mkdir(parents=True, exist_ok=True)
-        with (runs[0].folder / LOG).open("a") as log:
+        log = runs[0].folder / LOG
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("a") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", f"{__package__}.worker"],
                 stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
+                stdout=output,
+                stderr=output,
                 text=True,
                 env=self._environment,
                 start_new_session=True,  # Ctrl-C is for the sweep, which then stops its workers
@@ -128,15 +132,31 @@ class LocalEngine:
         with contextlib.suppress(BrokenPipeError):  # it is gone already, which its exit status will tell
             process.stdin.write(json.dumps(order) + "\n")
             process.stdin.flush()
-        return Worker(runs, device, process)
+        return Worker(runs, device, process, log, is_shared=len(runs) > 1)
+
+    def _look_at(self, worker: Worker) -> list[Ended]:
+        """Which runs of a process have ended since the last time."""
+        has_ended = worker.process.poll() is not None  # asked first: what it leaves behind is then there
+        done = [run for run in worker.runs if run.is_done]
+        if done == worker.runs and not has_ended:
+            return []  # it is about to end, which is waited for
+        worker.runs = [run for run in worker.runs if run not in done]
+        ended = [Ended(run) for run in done]
+        if has_ended:
+            worker.close()
+            self.workers.remove(worker)
+            self._free.append(worker.device)
+            ended += self._judge(worker)
+        return ended
 
     def _judge(self, worker: Worker) -> list[Ended]:
-        """What became of the runs of a process that has ended."""
-        error = worker.how_it_ended()
-        if error is not None and len(worker.runs) > 1:
-            self._alone |= {run.folder for run in worker.runs}
-            error = f"one of {len(worker.runs)} runs in a process failed, each is tried alone: {error}"
-        return [
-            Ended(run) if run.is_done else Ended(run, error or "it left no result", lost=len(worker.runs) > 1)
-            for run in worker.runs
-        ]
+        """What becomes of the runs that a process has left without a result."""
+        error, blamed = worker.how_it_ended()
+        if not worker.is_shared:
+            return [Ended(run, error or "it left no result") for run in worker.runs]
+        suspects = blamed or worker.runs[: self.at_once]  # they begin in order, so no other can have begun
+        self._waiting.extendleft(run for run in reversed(worker.runs) if run not in suspects)
+        self._alone |= {run.folder for run in suspects}
+        why = "it failed beside others" if blamed else f"one of {len(suspects)} runs in a process failed"
+        message = f"{why}, and is tried alone: {error or 'it left no result'}"
+        return [Ended(run, message, lost=True) for run in suspects]

@@ -24,8 +24,8 @@ class EngineOptions:
     """cpu, cuda, cuda:1; auto takes all GPUs that there are, or else the CPU."""
     processes: int = 1
     """This machine: processes side by side on each device."""
-    together: int = 1
-    """This machine: fleets of CLRS-30 side by side in each process, which fill a GPU better than one."""
+    at_once: int | None = None
+    """This machine: fleets of CLRS-30 side by side in each process; by default 8 on a GPU with the memory, else 1."""
     address: str = "auto"
     """Ray: where the cluster is, such as 10.0.0.1:6379; auto is the one that this machine belongs to."""
     cpus_per_run: int = 1
@@ -36,16 +36,21 @@ class EngineOptions:
     """A run saves itself about so often; what it did since is lost with its machine."""
 
 
-OF_ANOTHER = {"local": ("address", "cpus_per_run", "gpus_per_run"), "ray": ("processes", "together")}
+MOST_AT_ONCE = 8
+"""Fleets on one GPU where nothing else is asked for. More were not measured."""
+BYTES_OF_A_FLEET = 10 * 2**30
+"""What a fleet may well take. Most take less (docs/performance.md); what one will take is not known beforehand."""
+
+OF_ANOTHER = {"local": ("address", "cpus_per_run", "gpus_per_run"), "ray": ("processes", "at_once")}
 """Options that an engine has no use for."""
 
 
 def refuse(options: EngineOptions, names: Collection[str], where: str) -> None:
     """Say that options would be ignored, rather than ignore them.
 
-    >>> refuse(EngineOptions(together=4), OF_ANOTHER["ray"], "with --engine ray")
+    >>> refuse(EngineOptions(at_once=4), OF_ANOTHER["ray"], "with --engine ray")
     Traceback (most recent call last):
-    ValueError: --together means nothing with --engine ray: leave it out
+    ValueError: --at-once means nothing with --engine ray: leave it out
     """
     for one in fields(options):
         if one.name in names and getattr(options, one.name) != one.default:
@@ -65,12 +70,21 @@ def open_engine(options: EngineOptions) -> Engine:
         return RayEngine(
             options.address, options.device, options.cpus_per_run, options.gpus_per_run, options.checkpoint_seconds
         )
-    if options.processes < 1 or options.together < 1:
-        raise ValueError(f"at least one run must be trained at a time, got {options.processes * options.together}")
+    for name, number in (("processes", options.processes), ("at-once", options.at_once)):
+        if number is not None and number < 1:
+            raise ValueError(f"at least one run must be trained at a time, got --{name} {number}")
     devices = local_devices() if options.device == "auto" else (str(find_device(options.device)),)
-    return LocalEngine(devices * options.processes, options.together, options.checkpoint_seconds)
+    at_once = options.at_once or max(1, min(fleets_that_fit(device) for device in devices) // options.processes)
+    return LocalEngine(devices * options.processes, at_once, options.checkpoint_seconds)
 
 
 def local_devices() -> tuple[str, ...]:
     """All GPUs of this machine, or its CPU."""
     return tuple(f"cuda:{number}" for number in range(torch.cuda.device_count())) or ("cpu",)
+
+
+def fleets_that_fit(device: str) -> int:
+    """How many fleets to train at once on a device, judged by all the memory that it has; one on a CPU."""
+    if torch.device(device).type != "cuda":
+        return 1
+    return max(1, min(MOST_AT_ONCE, torch.cuda.get_device_properties(device).total_memory // BYTES_OF_A_FLEET))

@@ -1,4 +1,4 @@
-"""Runs in a process of their own, mostly one: `python -m relational_transformer.sweeps.engines.worker`.
+"""Runs in a process of their own, one or a queue of them: `python -m relational_transformer.sweeps.engines.worker`.
 
 Its order is one line of JSON on the standard input, which stays open: when it closes, whoever gave the order is gone,
 and the runs save themselves and end.
@@ -25,7 +25,7 @@ def main() -> int:
     threading.Thread(target=_stop_with_the_sweep, daemon=True).start()
     try:
         runs = [Run.from_dict(content) for content in order["runs"]]
-        execute_together(runs, find_device(order["device"]), order["checkpoint_seconds"])
+        execute_together(runs, find_device(order["device"]), order["checkpoint_seconds"], order["at_once"])
     except KeyboardInterrupt as stop:
         print(stop, file=sys.stderr)
         return STOPPED

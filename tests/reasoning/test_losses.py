@@ -101,6 +101,20 @@ def test_a_hint_that_is_never_a_target_costs_nothing() -> None:
     assert loss.item() == 0.0
 
 
+@pytest.mark.parametrize("kind", [Type.POINTER, Type.MASK_ONE])
+def test_what_all_logits_have_in_common_costs_the_gradient_nothing(kind: Type) -> None:
+    """A choice that is all but certain, among logits far from zero: what it gets is what the others lose."""
+    group = FeatureGroup(Location.NODE, kind, None, ("x",))
+    logits = torch.tensor([0.0, -11.0, -12.0, -13.0]).add(1000.0).requires_grad_()
+    truth = torch.tensor([[0]]) if kind == Type.POINTER else torch.tensor([[1.0], [0.0], [0.0], [0.0]])
+    shape = (1, 1, 4, 1) if kind == Type.POINTER else (1, 4, 1)
+    loss = output_losses(group, logits.view(shape), truth.view(1, -1, 1)).sum()
+    (gradient,) = torch.autograd.grad(loss, logits)
+    exact = logits.detach().double().softmax(0) - torch.tensor([1.0, 0.0, 0.0, 0.0])
+    torch.testing.assert_close(gradient.double(), exact, rtol=0.01, atol=1e-9)
+    assert abs(gradient.sum()) < 1e-7
+
+
 def test_losses_are_in_single_precision_at_least() -> None:
     group = make_group(Type.POINTER, Location.NODE)
     logits = torch.randn(2, N, N, 1, dtype=torch.bfloat16)

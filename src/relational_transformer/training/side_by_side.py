@@ -90,21 +90,21 @@ class SideBySide(Generic[TrainerType]):
         return not (self._waiting or self._jobs or self.trainers)
 
     def advance(self) -> None:
-        """Make a part of every run that is ready for one; begin and end runs as it comes."""
+        """Make a part of every run that is ready for one, no more; begin and end runs as it comes."""
         for number in [number for number, (future, _) in self._jobs.items() if future.done()]:
             future, then = self._jobs.pop(number)
             with self._told_of(number):
                 then(number, future.result())
-        if self._waiting and not self._jobs and len(self.trainers) < self.at_once:
-            queued = self._waiting.popleft()
-            with self._told_of(queued.number):
-                self._do(queued.number, lambda: _begin(queued.make_trainer), self._go_on)
         ready = [number for number, trainer in self.trainers.items() if not trainer.busy]
         for number in ready:
             with self._told_of(number):
                 if next(self._parts[number], StopIteration) is StopIteration:
                     self._end(number)
-        if not ready:
+        if self._waiting and not self._jobs and len(self.trainers) < self.at_once:
+            queued = self._waiting.popleft()
+            with self._told_of(queued.number):
+                self._do(queued.number, lambda: _begin(queued.make_trainer), self._go_on)
+        elif not ready:
             time.sleep(0.001)
 
     def _go_on(self, number: int, begun: tuple[TrainerType, Iterator[None]]) -> None:

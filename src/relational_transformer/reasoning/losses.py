@@ -34,12 +34,11 @@ def element_losses(group: FeatureGroup, logits: Tensor, truth: Tensor, node_mask
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     counts = element_counts(group, truth, node_mask).to(logits.dtype)
     if group.is_pointer:
-        # Relative to the largest. A softmax does not see what all logits have in common, and it may grow without end;
-        # `logsumexp` rounds to the size of it, and then what the gradient gives to the choice and takes from all others
-        # no longer cancels. Where nothing else is left to learn, Adam makes full steps of that.
-        logits = logits - logits.amax(-2, keepdim=True).detach()
-        chosen = torch.where(one_hot(truth, logits.shape[-2]), logits, 0.0).sum(-2)
-        return Elements(logits.exp().sum(-2).log() - chosen, counts)
+        # Not `logsumexp` less the chosen logit: a softmax does not see what all logits have in common, and it may grow
+        # without end. Rounded to the size of it, what the gradient gives to the choice and takes from all others no
+        # longer cancels, and where nothing else is left to learn, Adam makes full steps of that.
+        chosen = torch.where(one_hot(truth, logits.shape[-2]), logits.log_softmax(-2), 0.0)
+        return Elements(-chosen.sum(-2), counts)
     truth = truth.to(logits.dtype)
     if group.type == Type.SCALAR:
         return Elements((logits - truth).square(), counts)

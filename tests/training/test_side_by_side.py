@@ -166,14 +166,14 @@ def test_one_that_fails_in_the_thread_ends_all_and_the_others_are_saved(tmp_path
 
 
 def test_one_that_fails_in_a_part_is_not_saved_in_the_middle_of_it(tmp_path, monkeypatch):
-    runs, train_part = runs_in(tmp_path), Trainer._train_part
+    runs, train_on = runs_in(tmp_path), Trainer._train
 
-    def fail_in_the_second(trainer: Trainer) -> None:
+    def fail_in_the_second(trainer: Trainer, most_steps: int) -> None:
         if trainer.config.task == "binary_search" and trainer.part == 1:
             raise RuntimeError("no such luck")
-        train_part(trainer)
+        train_on(trainer, most_steps)
 
-    monkeypatch.setattr(Trainer, "_train_part", fail_in_the_second)
+    monkeypatch.setattr(Trainer, "_train", fail_in_the_second)
     with pytest.raises(RuntimeError, match="no such luck") as error:
         train_together(runs, CPU)
     assert error.value.__notes__ == [f"while training {runs[1][1]}"]

@@ -71,6 +71,26 @@ def test_a_run_goes_on_from_any_checkpoint_to_the_same_bits(tmp_path):
         assert folder.metrics.read_text() == (tmp_path / "whole" / "metrics.jsonl").read_text()
 
 
+def test_saving_completes_the_part_under_way(tmp_path, monkeypatch):
+    monkeypatch.setattr("relational_transformer.training.trainer.STEPS_AT_ONCE", 2)
+    config = small_config()
+    whole, _ = run_to_the_end(config, tmp_path / "whole")
+    folder = RunFolder(tmp_path / "stopped")
+    with folder.opened(config.as_dict()):
+        first = Trainer(config, folder, torch.device("cpu"))
+        turns = first.run()
+        next(turns)  # the first part, of 3 steps
+        next(turns)  # 2 steps of the second
+        assert (first.part, first.fleet.count) == (1, 5)
+        first.save()
+        assert (first.part, first.fleet.count) == (2, 6)
+        assert [row["examples"] for row in folder.read_metrics()] == [12, 24]
+        assert len(list(turns)) == 4  # the one that has saved itself goes on as well, to the same numbers
+        assert torch.equal(first.fleet.values, whole.fleet.values)
+    second, _ = run_to_the_end(config, folder.path)
+    assert torch.equal(second.fleet.values, whole.fleet.values)
+
+
 def test_recomputing_changes_no_bit(tmp_path):
     config = small_config(task="insertion_sort")
     plain, _ = run_to_the_end(config, tmp_path / "plain")

@@ -17,7 +17,7 @@ from relational_transformer.training.fleet import Fleet, initialise, keep_best
 from relational_transformer.training.precision import set_matrix_products
 from relational_transformer.training.provenance import provenance
 from relational_transformer.training.run_folder import RunFolder
-from relational_transformer.training.trainer import PARTS_IN_FLIGHT, Progress
+from relational_transformer.training.trainer import Progress
 
 from .batches import draw, group_by_size
 from .build import build_model
@@ -30,6 +30,9 @@ from .stack import FleetStack
 
 STEPS_OF_A_PART = {"cuda": 32, "cpu": 4}
 """A run is cut into parts of so many steps, with a checkpoint possible after each. That changes no number."""
+
+PARTS_IN_FLIGHT = 2
+"""Parts of a run that the device has before it is busy."""
 
 
 class LobsterTrainer:

@@ -1,11 +1,15 @@
 """Steps recorded as CUDA graphs: one launch instead of thousands."""
 
 import gc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
+
+SHORT_OF_MEMORY = 16 * 2**30
+"""With fewer bytes free on the device, what rehearsals leave cached is given back, which waits for all that runs."""
 
 
 def record(
@@ -18,7 +22,8 @@ def record(
 ) -> Callable[[], None]:
     """Record `step` as a CUDA graph for the current stream, and return what replays it there.
 
-    The step is rehearsed first, to compile, choose algorithms and load kernels. Recording leaves everything as it was.
+    The step is rehearsed first, to compile, choose algorithms and load kernels. Recording leaves everything as it was,
+    and waits for nothing but this stream: other fleets may be under way on theirs (`torch.cuda.graph` waits for all).
 
     Args:
         step: works on tensors that stay where they are, and waits for nothing.
@@ -43,9 +48,27 @@ def record(
             (rehearsal or step)()
             restore()
     gc.collect()  # what the rehearsals have left in cycles would be kept beside what is recorded
+    if torch.cuda.mem_get_info(device)[0] < SHORT_OF_MEMORY:
+        torch.cuda.empty_cache()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, pool=pool, stream=own, capture_error_mode="thread_local"):
-        step()
+    with torch.cuda.stream(own), _nothing_collected():
+        graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+        try:
+            step()
+        finally:
+            graph.capture_end()
     current.wait_stream(own)
     restore()
     return graph.replay
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """A graph that is garbage and destroyed in here would spoil the one that is recorded."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -17,7 +17,7 @@ too)."""
 
 
 class AnyTrainer(Protocol):
-    """What trains a run, of whatever experiment: part by part, ready to be saved between two parts."""
+    """What trains a run, of whatever experiment: in short turns, between which it can be saved."""
 
     folder: RunFolder
 
@@ -51,12 +51,12 @@ class SideBySide(Generic[TrainerType]):
     """Trains runs of a queue, at most `at_once` at a time; when one has its result, the next begins.
 
     A run takes long to begin (its data, compiling, recording) and to end (its test). With `aside` both are done in a
-    thread, one after the other, as long as there are others, which make their parts meanwhile. While torch compiles in
-    one thread it takes what others call for a part of that, so `aside` is for trainers whose parts after the first do
+    thread, one after the other, as long as there are others, which take their turns meanwhile. While torch compiles in
+    one thread it takes what others call for a part of that, so `aside` is for trainers whose turns after the first do
     not call the model: on CUDA they launch what was recorded.
 
     Attributes:
-        trainers: of the runs that make their parts now, by number; each between two parts.
+        trainers: of the runs that train now, by number; each between two turns.
         results: of the runs that have ended, by number.
     """
 
@@ -68,7 +68,7 @@ class SideBySide(Generic[TrainerType]):
         self.results: dict[int, dict[str, Any]] = {}
         self._waiting = deque(queue)
         self._folders = {queued.number: queued.folder for queued in queue}
-        self._parts: dict[int, Iterator[None]] = {}
+        self._turns: dict[int, Iterator[None]] = {}
         self._jobs: dict[int, tuple[Future[Any], Callable[[int, Any], None]]] = {}
         self._thread = ThreadPoolExecutor(1) if aside else None
 
@@ -90,7 +90,7 @@ class SideBySide(Generic[TrainerType]):
         return not (self._waiting or self._jobs or self.trainers)
 
     def advance(self) -> None:
-        """Make a part of every run that is ready for one, no more; begin and end runs as it comes."""
+        """Give every run that is ready for it one turn, no more; begin and end runs as it comes."""
         for number in [number for number, (future, _) in self._jobs.items() if future.done()]:
             future, then = self._jobs.pop(number)
             with self._told_of(number):
@@ -98,7 +98,7 @@ class SideBySide(Generic[TrainerType]):
         ready = [number for number, trainer in self.trainers.items() if not trainer.busy]
         for number in ready:
             with self._told_of(number):
-                if next(self._parts[number], StopIteration) is StopIteration:
+                if next(self._turns[number], StopIteration) is StopIteration:
                     self._end(number)
         if self._waiting and not self._jobs and len(self.trainers) < self.at_once:
             queued = self._waiting.popleft()
@@ -108,11 +108,11 @@ class SideBySide(Generic[TrainerType]):
             time.sleep(0.001)
 
     def _go_on(self, number: int, begun: tuple[TrainerType, Iterator[None]]) -> None:
-        self.trainers[number], self._parts[number] = begun
+        self.trainers[number], self._turns[number] = begun
 
     def _end(self, number: int) -> None:
         trainer = self.trainers.pop(number)
-        del self._parts[number]
+        del self._turns[number]
         trainer.save()  # here: whoever is stopped now need not wait for the test to be saved
         self.report(trainer)
         self._do(number, trainer.finish, self.results.__setitem__)
@@ -126,7 +126,7 @@ class SideBySide(Generic[TrainerType]):
 
     @contextmanager
     def _told_of(self, number: int) -> Iterator[None]:
-        """An error says which run it comes from, which is then in the middle of a part, and none of `trainers`."""
+        """An error says which run it comes from, which is then in the middle of a turn, and none of `trainers`."""
         try:
             with blaming(self._folders[number]):
                 yield
@@ -151,8 +151,8 @@ def blaming(folder: RunFolder) -> Iterator[None]:
 
 
 def _begin(make_trainer: Callable[[], TrainerType]) -> tuple[TrainerType, Iterator[None]]:
-    """A trainer with its first part behind it, for which all is compiled and recorded, and the parts to come."""
+    """A trainer with its first turn behind it, for which all is compiled and recorded, and the turns to come."""
     trainer = make_trainer()
-    parts = trainer.run()
-    next(parts, None)
-    return trainer, parts
+    turns = trainer.run()
+    next(turns, None)
+    return trainer, turns

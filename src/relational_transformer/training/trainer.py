@@ -16,7 +16,7 @@ from relational_transformer.reasoning.build import build_network
 from .checkpoint import load_checkpoint, save_checkpoint
 from .compiling import should_compile
 from .config import TrainConfig
-from .data import Split, draw, load_split
+from .data import Draw, Split, draw, load_split
 from .engine import Engine
 from .evaluation import EDGES_WORTH_COMPILING, Evaluator, edges_of_steps
 from .fleet import Fleet, initialise, keep_best
@@ -27,8 +27,12 @@ from .run_folder import RunFolder
 from .splits import make_split
 from .streams import own_stream
 
-PARTS_IN_FLIGHT = 2
-"""Parts of a run that the device has before it is busy."""
+STEPS_AT_ONCE = 8
+"""Steps that are launched before other fleets have their turn. A device takes only so many launches ahead of what it
+does; who launches more waits, and so would the fleets whose turn comes later."""
+
+TURNS_IN_FLIGHT = 3
+"""Turns of a run that the device has before it is busy."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +61,11 @@ class Progress:
 class Trainer:
     """Trains one fleet in one run folder.
 
-    A run is cut into parts, each ending in a validation. `run` yields after every part without waiting for the device,
+    A run is cut into parts, each ending in a validation. `run` yields every few steps without waiting for the device,
     so several trainers, each with a stream of its own, can share one GPU: go on with one that is not `busy`.
 
-    `save` may be called between two parts, at any time; a run that goes on from there ends with the same numbers.
+    `save` may be called whenever `run` has yielded: it completes the part that is under way. A run that goes on from
+    there ends with the same numbers.
 
     >>> from tempfile import TemporaryDirectory
     >>> from relational_transformer.processors import Settings
@@ -116,10 +121,11 @@ class Trainer:
             self.validation_scores = torch.full((self.total_parts, seeds), math.nan, dtype=torch.float64, device=device)
             self.losses = torch.full((self.total_parts, seeds), math.nan, dtype=torch.float64, device=device)
         self.part = 0
+        self._steps_of_part = 0
         self.seconds_before = 0.0
         self._examples_before = 0
         self._validate_graph: Callable[[], None] | None = None
-        self._events: list[torch.cuda.Event] = []
+        self._events: list[tuple[int, torch.cuda.Event]] = []  # of turns, with the parts that ended before them
         self._started = time.monotonic()
         self._resume()
 
@@ -134,23 +140,26 @@ class Trainer:
         return self.seconds_before + time.monotonic() - self._started
 
     def run(self) -> Iterator[None]:
-        """Train to the end of the protocol; yields after every part."""
+        """Train to the end of the protocol; yields after the first part, for which all is compiled and recorded, and
+        then every few steps."""
         self._started = time.monotonic()
+        steps = self.steps_per_part
         while self.part < self.total_parts:
-            self._train_part()
+            self._train(steps)
             yield
+            steps = STEPS_AT_ONCE
         self._wait()
 
     @property
     def busy(self) -> bool:
         """Whether the device has enough to do for now."""
         self._forget_done()
-        return len(self._events) >= PARTS_IN_FLIGHT
+        return len(self._events) >= (TURNS_IN_FLIGHT if self.part < self.total_parts else 1)
 
     def progress(self) -> Progress:
         """How far the device is with the run; does not wait for what is under way."""
         self._forget_done()
-        done = self.part - len(self._events)
+        done = self._events[0][0] if self._events else self.part
         examples = self._examples_after(done)
         elapsed = time.monotonic() - self._started
         made = (examples - self._examples_before) * len(self.config.seeds)
@@ -166,7 +175,9 @@ class Trainer:
         )
 
     def save(self) -> None:
-        """Write a checkpoint and the metrics so far."""
+        """Complete the part under way, and write a checkpoint and the metrics so far."""
+        if self._steps_of_part > 0:
+            self._train(self.steps_per_part)
         self._wait()
         progress = {"part": self.part, "seconds": self.seconds, "recompute": self.engine.recompute}
         save_checkpoint(self.folder, self._state(), progress)
@@ -189,9 +200,10 @@ class Trainer:
         self.save()
         seconds = self.seconds
         set_matrix_products(self.config.precision)  # another fleet of this process may have changed it
-        test = load_split(self.network, make_split(self.config.task, "test", self.config.protocol), self.device)
-        scores = self._scores_of_best(test)
-        train_scores = self._scores_of_best(self.engine.split.head(len(self.evaluator.split)))
+        with self._on_stream():
+            test = load_split(self.network, make_split(self.config.task, "test", self.config.protocol), self.device)
+            scores = self._scores_of_best(test)
+            train_scores = self._scores_of_best(self.engine.split.head(len(self.evaluator.split)))
         finite = self.engine.finite.tolist()
         best = self.best_scores.tolist()
         reached = [self._examples_of_best(seed, best[seed]) for seed in range(len(best))]
@@ -225,30 +237,38 @@ class Trainer:
         evaluator = Evaluator(self.network, split, seeds, self.config.precision, compiled=compiled)
         return evaluator.scores(self.fleet.split(self.best)).tolist()
 
-    def _train_part(self) -> None:
-        protocol, settings = self.config.protocol, self.config.settings
-        steps = min(self.steps_per_part, self.total_steps - self.part * self.steps_per_part)
-        drawn = draw(
-            self.config.seeds,
-            self.part,
-            self.steps_per_part,
-            settings.batch_size,
-            len(self.engine.split),
-            self.engine.split.num_steps - 1,
-            protocol.teacher_forcing,
-        )
+    def _train(self, most_steps: int) -> None:
+        """Launch so many steps of the part under way, fewer if it ends; with its last step, its validation."""
+        part, first = self.part, self._steps_of_part
+        steps = min(self.steps_per_part, self.total_steps - part * self.steps_per_part)
+        end = min(steps, first + most_steps)
         with self._on_stream():
-            self.engine.load(drawn)
-            for number in range(steps):
+            if first == 0:
+                self.engine.load(self._draw())
+            for number in range(first, end):
                 self.engine.step(number)
-            self.losses[self.part] = self.engine.losses / steps
-            self._validate()
-            self.validation_scores[self.part] = self._scores
-        self.part += 1
+            if end == steps:
+                self.losses[part] = self.engine.losses / steps
+                self._validate()
+                self.validation_scores[part] = self._scores
+        self.part, self._steps_of_part = (part + 1, 0) if end == steps else (part, end)
         if self.stream is not None:
             event = torch.cuda.Event()
             event.record(self.stream)
-            self._events.append(event)
+            self._events.append((part, event))
+
+    def _draw(self) -> Draw:
+        """What the steps of the part under way are made of."""
+        split, protocol = self.engine.split, self.config.protocol
+        return draw(
+            self.config.seeds,
+            self.part,
+            self.steps_per_part,
+            self.config.settings.batch_size,
+            len(split),
+            split.num_steps - 1,
+            protocol.teacher_forcing,
+        )
 
     def _validate(self) -> None:
         if self.device.type != "cuda":
@@ -295,13 +315,13 @@ class Trainer:
         return min(parts * self.steps_per_part, self.total_steps) * self.config.settings.batch_size
 
     def _forget_done(self) -> None:
-        while self._events and self._events[0].query():
+        while self._events and self._events[0][1].query():
             self._events.pop(0)
 
     def _wait(self) -> None:
         """Wait until the device has done all it was given."""
         while self._events:
-            self._events.pop(0).synchronize()
+            self._events.pop(0)[1].synchronize()
 
     def _on_stream(self) -> AbstractContextManager[Any]:
         return nullcontext() if self.stream is None else torch.cuda.stream(self.stream)

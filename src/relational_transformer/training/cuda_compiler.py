@@ -1,4 +1,4 @@
-"""The compiler as it is used on CUDA: options, and smaller kernels where Triton fails on large ones.
+"""The compiler as it is used on CUDA: options, and other kernels where Triton fails.
 
 Apart from `compiling.py`, because importing the compiler takes seconds.
 """
@@ -23,20 +23,31 @@ NO_PADDING = {"shape_padding": False, "comprehensive_padding": False}
 Inductor's defaults, these and merged reductions, bfloat16 losses of lobster graphs became NaN on an H200 at about the
 first group of 51 nodes; which of them it was is not known."""
 
-MOST_FUSED = (64, 4, 1)
-"""How many operations may become one kernel: the compiler's own limit, then what is tried after a failure.
+ATTEMPTS = (
+    {},
+    {"max_fusion_size": 4},
+    {"combo_kernels_pointwise_only": True},
+    {"combo_kernels_pointwise_only": True, "max_fusion_size": 4},
+    {"combo_kernels_pointwise_only": True, "max_fusion_size": 1},
+)
+"""What is tried in turn where Triton fails: fewer operations to a kernel (the compiler's own limit is 64), and sums
+that are each launched alone.
 
 Triton 3.6 moves a change of layout above the sum that it follows, and fails ("operand does not dominate this use",
 "PassManager::run failed") in some kernels that store several results of a row, each made of the one before. That is so
 with RT on `bfs`, where a node's logit, the hint it decides and the reading of that hint are one kernel; which kernels
 are struck depends on the order of their stores. With fewer operations to a kernel such results lie in several.
+
+Kernels that are launched as one share their block sizes. With RT on `matrix_chain_order` 98,304 sums of 192 numbers ask
+for 64 rows to a block, and three sums of 1,024, taken whole, then for more shared memory than there is ("out of
+resource").
 """
 
 log = logging.getLogger(__name__)
 
 
 def cuda_compiler(graph: GraphModule, inputs: Sequence[Any]) -> Any:
-    """A backend of `torch.compile`: Inductor with `OPTIONS`, every pass in kernels as large as can be compiled."""
+    """A backend of `torch.compile`: Inductor with `OPTIONS`, every pass by the first of `ATTEMPTS` that works."""
     return compile_fx.compile_fx(graph, inputs, inner_compile=compile_pass, config_patches=OPTIONS)  # pyright: ignore[reportArgumentType]
 
 
@@ -46,14 +57,17 @@ def cuda_compiler_of_even_sizes(graph: GraphModule, inputs: Sequence[Any]) -> An
 
 
 def compile_pass(graph: GraphModule, inputs: Sequence[Any], **arguments: Any) -> Any:
-    """Compile a forward or backward pass, with smaller kernels after a failure."""
+    """Compile a forward or backward pass, with other kernels after a failure."""
     # Compiling rewrites the graph that it is given, so the later attempts get copies.
-    graphs = [graph, *(GraphModule(graph, copy.deepcopy(graph.graph)) for _ in MOST_FUSED[1:])]
-    for most, version in zip(MOST_FUSED[:-1], graphs[:-1], strict=True):
+    graphs = [graph, *(GraphModule(graph, copy.deepcopy(graph.graph)) for _ in ATTEMPTS[1:])]
+    for number, version in enumerate(graphs[:-1]):
         try:
-            with config.patch(max_fusion_size=most):
-                return compile_fx.compile_fx_inner(version, inputs, **arguments)
+            return _compile(version, inputs, ATTEMPTS[number], arguments)
         except InductorError as error:
-            log.warning("compiling again with smaller kernels, after %s", error)
-    with config.patch(max_fusion_size=MOST_FUSED[-1]):
-        return compile_fx.compile_fx_inner(graphs[-1], inputs, **arguments)
+            log.warning("compiling again with %s, after %s", ATTEMPTS[number + 1], error)
+    return _compile(graphs[-1], inputs, ATTEMPTS[-1], arguments)
+
+
+def _compile(graph: GraphModule, inputs: Sequence[Any], options: dict[str, Any], arguments: dict[str, Any]) -> Any:
+    with config.patch(options):
+        return compile_fx.compile_fx_inner(graph, inputs, **arguments)

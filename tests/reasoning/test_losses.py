@@ -115,6 +115,20 @@ def test_what_all_logits_have_in_common_costs_the_gradient_nothing(kind: Type) -
     assert abs(gradient.sum()) < 1e-7
 
 
+@pytest.mark.parametrize("kind", [Type.POINTER, Type.MASK_ONE, Type.CATEGORICAL])
+@pytest.mark.parametrize("margin", [1.0, 20.0, 60.0])
+def test_the_gradient_adds_up_to_nothing_however_sure_the_choice_is(kind: Type, margin: float) -> None:
+    """Else Adam, who makes steps of one size of any gradient, would move all logits together, on and on."""
+    group = FeatureGroup(Location.NODE, kind, 4 if kind == Type.CATEGORICAL else None, ("x",))
+    logits = torch.tensor([0.0, -margin, -margin - 1, -margin - 2], requires_grad=True)
+    truth = torch.tensor([0]) if kind == Type.POINTER else torch.tensor([1.0, 0.0, 0.0, 0.0])
+    shapes = {Type.POINTER: ((1, 1, 4, 1), (1, 1, 1)), Type.MASK_ONE: ((1, 4, 1), (1, 4, 1))}
+    of_logits, of_truth = shapes.get(kind, ((1, 1, 4, 1), (1, 1, 4, 1)))
+    (gradient,) = torch.autograd.grad(output_losses(group, logits.view(of_logits), truth.view(of_truth)).sum(), logits)
+    assert gradient[1] > 0
+    assert abs(gradient.sum()) <= 1e-6 * gradient.abs().max()
+
+
 def test_losses_are_in_single_precision_at_least() -> None:
     group = make_group(Type.POINTER, Location.NODE)
     logits = torch.randn(2, N, N, 1, dtype=torch.bfloat16)

@@ -34,10 +34,7 @@ def element_losses(group: FeatureGroup, logits: Tensor, truth: Tensor, node_mask
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     counts = element_counts(group, truth, node_mask).to(logits.dtype)
     if group.is_pointer:
-        # Not `logsumexp` less the chosen logit: a softmax does not see what all logits have in common, and it may grow
-        # without end. Rounded to the size of it, what the gradient gives to the choice and takes from all others no
-        # longer cancels, and where nothing else is left to learn, Adam makes full steps of that.
-        chosen = torch.where(one_hot(truth, logits.shape[-2]), logits.log_softmax(-2), 0.0)
+        chosen = torch.where(one_hot(truth, logits.shape[-2]), log_probabilities(logits), 0.0)
         return Elements(-chosen.sum(-2), counts)
     truth = truth.to(logits.dtype)
     if group.type == Type.SCALAR:
@@ -45,7 +42,21 @@ def element_losses(group: FeatureGroup, logits: Tensor, truth: Tensor, node_mask
     if group.type == Type.MASK:
         return Elements(F.binary_cross_entropy_with_logits(logits, truth, reduction="none"), counts)
     truth = torch.where(truth == MASKED, 0.0, truth)
-    return Elements(-(truth * logits.log_softmax(-2)).sum(-2), counts)
+    return Elements(-(truth * log_probabilities(logits)).sum(-2), counts)
+
+
+def log_probabilities(logits: Tensor) -> Tensor:
+    """log softmax(x)_j = x_j - m - log sum_k exp(x_k - m) along axis -2, m the largest, with a gradient that adds up to
+    nothing however small it is.
+
+    A softmax does not see what all logits have in common, so whatever moves them together (their bias, what a pointer's
+    own node says) should get no gradient. With `log_softmax` it does: of a choice that is learnt perfectly, 1 - p is
+    rounded to 0 while all others keep their p_j, the sum is always positive, and where nothing else is left to learn
+    Adam makes full steps of it, always the same way. Here m is differentiated as well: the largest logit gets what the
+    others lose.
+    """
+    relative = logits - logits.amax(-2, keepdim=True)
+    return relative - relative.exp().sum(-2, keepdim=True).log()
 
 
 def element_counts(group: FeatureGroup, truth: Tensor, node_mask: Tensor | None = None) -> Tensor:

@@ -6,6 +6,7 @@ Apart from `compiling.py`, because importing the compiler takes seconds.
 import copy
 import logging
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from torch._inductor import compile_fx, config
@@ -58,14 +59,14 @@ def cuda_compiler_of_even_sizes(graph: GraphModule, inputs: Sequence[Any]) -> An
 
 def compile_pass(graph: GraphModule, inputs: Sequence[Any], **arguments: Any) -> Any:
     """Compile a forward or backward pass, with other kernels after a failure."""
-    # Compiling rewrites the graph that it is given, so the later attempts get copies.
-    graphs = [graph, *(GraphModule(graph, copy.deepcopy(graph.graph)) for _ in ATTEMPTS[1:])]
-    for number, version in enumerate(graphs[:-1]):
+    whole = copy.deepcopy(graph.graph)  # compiling rewrites the graph that it is given
+    for options, others in pairwise(ATTEMPTS):
         try:
-            return _compile(version, inputs, ATTEMPTS[number], arguments)
+            return _compile(graph, inputs, options, arguments)
         except InductorError as error:
-            log.warning("compiling again with %s, after %s", ATTEMPTS[number + 1], error)
-    return _compile(graphs[-1], inputs, ATTEMPTS[-1], arguments)
+            log.warning("compiling again with %s, after %s", others, error)
+            graph = GraphModule(graph, copy.deepcopy(whole))
+    return _compile(graph, inputs, ATTEMPTS[-1], arguments)
 
 
 def _compile(graph: GraphModule, inputs: Sequence[Any], options: dict[str, Any], arguments: dict[str, Any]) -> Any:

@@ -56,7 +56,7 @@ def train_together(
     checkpoint_seconds: float = 60.0,
     report_seconds: float = 1.0,
 ) -> list[dict[str, Any]]:
-    """Train several fleets side by side, part by part, and return their results.
+    """Train several fleets side by side, a few steps of each in turn, and return their results.
 
     On CUDA each has a stream of its own and goes at its own pace, so that small fleets fill the device together; while
     one is compiled or tested, the others train. At most `at_once` are under way, all of them by default; when one has

@@ -132,6 +132,18 @@ def test_large_graphs_need_less_memory_than_the_plain_path():
     assert peaks[True] < 0.6 * peaks[False]
 
 
+def test_large_graphs_in_bfloat16_take_the_kernels_by_themselves():
+    layer = RelationalTransformerLayer(**PAPER_SIZES).cuda().bfloat16()
+    for nodes, is_large in ((48, False), (64, True)):
+        inputs = torch.randn(2, nodes, 192, device="cuda"), torch.randn(2, nodes, nodes, 192, device="cuda")
+        results = {}
+        for mode in ("auto", is_large, not is_large):
+            with kernels.use_kernels(mode), torch.no_grad():
+                results[mode] = layer(*(tensor.bfloat16() for tensor in inputs)).edges
+        assert torch.equal(results["auto"], results[is_large])
+        assert not torch.equal(results["auto"], results[not is_large])
+
+
 @pytest.mark.parametrize(("graphs", "nodes", "edge_size"), [(32, 64, 192), (4, 256, 128)], ids=str)
 def test_evaluation_needs_little_more_memory_than_the_new_edges(graphs: int, nodes: int, edge_size: int):
     sizes = {**PAPER_SIZES, "edge_size": edge_size, "num_heads": edge_size // 16}

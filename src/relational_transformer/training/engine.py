@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from relational_transformer.nn.kernels.dispatch import current_mode
+from relational_transformer.nn.kernels.dispatch import are_faster, current_mode
 from relational_transformer.reasoning.features import Batch, Packed
 from relational_transformer.reasoning.network import Carry, EncodedInputs, Network
 from relational_transformer.reasoning.steps import Schedule, Step, aligned_rows, make_steps
@@ -84,10 +84,17 @@ class Engine:
     def shares_steps(self) -> bool:
         """Whether what all steps of a trajectory share is computed once (`hoisted/`): where the steps are compiled and
         keep what they compute. Uncompiled, on a CPU, it takes longer for one seed, and seconds to begin. Fused kernels
-        that were asked for make the gradients of their weights themselves."""
-        plain = not self.layers_are_kernels and current_mode() is not True
+        make the gradients of their weights themselves."""
+        plain = not self.layers_are_kernels and not self._calls_kernels
         few = self.fleet.num_seeds <= MOST_SEEDS_THAT_SHARE
         return plain and few and self._methods.compiled and not self.recompute and self._may_hoist
+
+    @property
+    def _calls_kernels(self) -> bool:
+        """Whether attention and edge update, called one by one, are kernels."""
+        dtype = torch.bfloat16 if self.precision == "bf16" else torch.float32
+        on_large_graphs = are_faster(self.split.num_nodes, dtype, self.device)
+        return current_mode() is True or (current_mode() == "auto" and on_large_graphs)
 
     def load(self, drawn: Draw) -> None:
         """Take what the next steps are made of."""

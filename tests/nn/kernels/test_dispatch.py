@@ -2,15 +2,54 @@
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from relational_transformer.nn import kernels
 from relational_transformer.nn.kernels import dispatch
 
 
-def test_attention_and_edge_update_take_the_plain_path_unless_asked():
-    assert not kernels.enabled(torch.zeros(1))
-    with kernels.use_kernels("auto"):
-        assert not kernels.enabled(torch.zeros(1))
+@pytest.fixture
+def hopper(monkeypatch):
+    """Tensors may be on a Hopper card, and hold nothing."""
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    monkeypatch.setattr(dispatch, "HAS_TRITON", True)
+    with FakeTensorMode(), kernels.use_kernels("auto"):
+        yield
+
+
+def edges(num_nodes: int, dtype: torch.dtype = torch.bfloat16, device: str = "cuda") -> torch.Tensor:
+    return torch.empty(2, num_nodes, num_nodes, 8, dtype=dtype, device=device)
+
+
+def test_large_graphs_in_bfloat16_take_the_kernels_of_attention_and_edge_update(hopper):
+    assert kernels.enabled(edges(64))
+    assert kernels.enabled(edges(256))
+    assert not kernels.enabled(edges(63))
+    assert not kernels.enabled(edges(64, torch.float32))
+    assert not kernels.enabled(edges(64, device="cpu"))
+
+
+def test_autocast_says_in_what_the_kernels_would_compute(hopper, monkeypatch):
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda device: device == "cuda")
+    monkeypatch.setattr(torch, "get_autocast_dtype", lambda device: torch.bfloat16)
+    assert kernels.enabled(edges(64, torch.float32))
+    monkeypatch.setattr(torch, "get_autocast_dtype", lambda device: torch.float16)
+    assert not kernels.enabled(edges(64))
+
+
+def test_cards_on_which_nobody_measured_take_the_plain_path(hopper, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
+    assert not kernels.enabled(edges(64))
+
+
+def test_what_is_exported_has_no_kernels(hopper, monkeypatch):
+    monkeypatch.setattr(torch.compiler, "is_exporting", lambda: True)
+    assert not kernels.enabled(edges(64))
+
+
+def test_what_is_switched_off_stays_off(hopper):
+    with kernels.use_kernels(False):
+        assert not kernels.enabled(edges(64))
 
 
 def test_the_switch_holds_within_its_block_only():

@@ -1,10 +1,10 @@
 """Which path runs: the fused kernels or the plain implementation.
 
-The default, ``auto``, takes the kernels that were measured to be faster than the compiled plain path: a whole layer as
-one kernel, where it fits (`whole_layer.is_one_kernel`). ``RT_KERNELS=on`` in the environment, or ``with
-use_kernels(True):`` in the code, also takes those of attention and edge update, on any CUDA device of compute
-capability 8.0 or more: they save memory, and time only in bfloat16 (docs/performance.md). ``off`` and ``False`` take
-none.
+The default, ``auto``, takes the kernels that were measured to be faster than the compiled plain path
+(docs/performance.md): a whole layer as one kernel, where it fits (`whole_layer.is_one_kernel`), and those of attention
+and edge update in bfloat16 on large graphs (`are_faster`). ``RT_KERNELS=on`` in the environment, or ``with
+use_kernels(True):`` in the code, takes the latter always, on any CUDA device of compute capability 8.0 or more.
+``off`` and ``False`` take none.
 """
 
 import importlib.util
@@ -20,6 +20,8 @@ Mode = bool | Literal["auto"]
 
 SUPPORTED_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 HAS_TRITON = importlib.util.find_spec("triton") is not None
+LARGE_GRAPH = 64
+"""Nodes from which on attention and edge update were measured to be faster as kernels; in between nobody has looked."""
 ENVIRONMENT_MODES: dict[str, Mode] = {"auto": "auto", "on": True, "off": False}
 
 
@@ -59,16 +61,26 @@ def available(tensor: Tensor) -> bool:
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
-def enabled(tensor: Tensor) -> bool:
-    """Whether attention and edge update should call their kernels on this tensor."""
+def are_faster(num_nodes: int, dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether attention and edge update are known to take less time as kernels than compiled: in bfloat16, on large
+    graphs, on Hopper (and, as is supposed, later cards). They take half of the memory as well."""
+    on_device = device.type == "cuda" and HAS_TRITON and torch.cuda.get_device_capability(device) >= (9, 0)
+    return dtype == torch.bfloat16 and on_device and num_nodes >= LARGE_GRAPH
+
+
+def enabled(edges: Tensor) -> bool:
+    """Whether attention and edge update should call their kernels on these edges, [..., N, N, edge_size]."""
     if _mode == "auto":
-        return False
-    if _mode and not available(tensor):
-        if tensor.dtype == torch.float64:
+        if not edges.is_cuda or torch.compiler.is_exporting():  # what is exported may run elsewhere
+            return False
+        dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else edges.dtype
+        return are_faster(edges.shape[-2], dtype, edges.device)
+    if _mode and not available(edges):
+        if edges.dtype == torch.float64:
             return False
         raise RuntimeError(
             f"Fused kernels were asked for, but need a CUDA device and Triton; "
-            f"this is a {tensor.dtype} tensor on {tensor.device} and Triton is "
+            f"this is a {edges.dtype} tensor on {edges.device} and Triton is "
             f"{'installed' if HAS_TRITON else 'missing (pip install triton)'}."
         )
     return _mode

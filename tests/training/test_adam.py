@@ -1,3 +1,4 @@
+import pytest
 import torch
 from torch import nn
 
@@ -11,16 +12,20 @@ def make_fleet(build, seeds=(0, 1, 2)):
     return models, Fleet(models, torch.device("cpu"))
 
 
-def test_equals_torchs_adam_for_every_seed():
+@pytest.mark.parametrize("clip", [None, 2.5])  # of the gradients below, some are longer
+def test_equals_torchs_adam_for_every_seed(clip: float | None):
+    torch.manual_seed(0)
     models, fleet = make_fleet(lambda: nn.Linear(3, 2))
-    adam = Adam(fleet, models[0], learning_rate=0.01)
+    adam = Adam(fleet, models[0], 0.01, clip)
     optimizers = [torch.optim.Adam(model.parameters(), lr=0.01) for model in models]
     for _ in range(5):
         gradients = [torch.randn(3, 2, 3), torch.randn(3, 2)]
         adam.step(torch.cat([gradient.flatten() for gradient in gradients]))
         for seed, (model, optimizer) in enumerate(zip(models, optimizers, strict=True)):
             for parameter, gradient in zip(model.parameters(), gradients, strict=True):
-                parameter.grad = gradient[seed]
+                parameter.grad = gradient[seed].clone()
+            if clip is not None:
+                nn.utils.clip_grad_norm_(model.parameters(), clip)
             optimizer.step()
     for seed, model in enumerate(models):
         for name, parameter in model.named_parameters():

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from relational_transformer.training.clipped_adam import ClippedAdam, owners, shrinkage
+from relational_transformer.training.clipped_adam import ClippedAdam
+from relational_transformer.training.clipping import clipped, clipping_of
 from relational_transformer.training.fleet import Fleet
 
 CPU = torch.device("cpu")
@@ -68,8 +69,7 @@ def test_only_gradients_that_are_too_long_are_shrunk_to_the_norm(seeds: int):
     gradient = torch.ones_like(fleet.values)
     for block in fleet.split(gradient).values():
         block[0] *= 10.0
-    owner = owners(fleet) if seeds > 1 else None
-    clipped = fleet.split(gradient * shrinkage(gradient, owner, seeds, 4.0))
-    norms = torch.stack([block.flatten(1).square().sum(1) for block in clipped.values()]).sum(0).sqrt()
+    blocks = fleet.split(clipped(gradient, clipping_of(fleet, 4.0)))
+    norms = torch.stack([block.flatten(1).square().sum(1) for block in blocks.values()]).sum(0).sqrt()
     expected = torch.tensor([4.0] + [8**0.5] * (seeds - 1))
     torch.testing.assert_close(norms, expected)

@@ -8,20 +8,28 @@ from relational_transformer.training.trained import evaluate_run
 from tests.training.small import PROTOCOL, SETTINGS, run_to_the_end, small_config
 
 
-@pytest.mark.parametrize("task", ["bfs", "insertion_sort"])
-def test_a_fleet_equals_separate_runs(tmp_path, task: str):
+@pytest.mark.parametrize(("task", "clip"), [("bfs", None), ("bfs", 1.0), ("insertion_sort", None)])
+def test_a_fleet_equals_separate_runs(tmp_path, task: str, clip: float | None):
     """Three seeds alone and together, in float64: the same parameters, losses and scores."""
-    together, result = run_to_the_end(small_config(task=task, seeds=(0, 3, 7), precision="fp64"), tmp_path / "together")
+    config = small_config(task=task, seeds=(0, 3, 7), precision="fp64", settings=replace(SETTINGS, gradient_clip=clip))
+    together, result = run_to_the_end(config, tmp_path / "together")
     for number, seed in enumerate((0, 3, 7)):
-        alone, alone_result = run_to_the_end(
-            small_config(task=task, seeds=(seed,), precision="fp64"), tmp_path / str(seed)
-        )
+        alone, alone_result = run_to_the_end(replace(config, seeds=(seed,)), tmp_path / str(seed))
         for name, parameter in alone.fleet.parameters.items():
             # Biases before a softmax have gradients of rounding alone, which Adam makes steps of: hence not 1e-12.
             torch.testing.assert_close(together.fleet.parameters[name][number], parameter[0], rtol=1e-8, atol=1e-9)
         torch.testing.assert_close(together.losses[:, number], alone.losses[:, 0], rtol=1e-9, atol=1e-11)
         assert together.validation_scores[:, number].tolist() == alone.validation_scores[:, 0].tolist()
         assert result["seeds"][number] == alone_result["seeds"][0]
+
+
+def test_clipped_gradients_make_another_run(tmp_path):
+    losses = [
+        run_to_the_end(small_config(settings=replace(SETTINGS, gradient_clip=clip)), tmp_path / str(clip))[0].losses
+        for clip in (None, 1e6, 0.1)
+    ]
+    torch.testing.assert_close(losses[1], losses[0])  # longer than any gradient
+    assert (losses[2][-1] - losses[0][-1]).abs().min() > 1e-3
 
 
 def test_seeds_differ(tmp_path):

@@ -48,6 +48,8 @@ class TrainArguments:
     test_nodes: int | None = None
     """Nodes of the test graphs."""
     learning_rate: float | None = None
+    gradient_clip: float | None = None
+    """Largest norm of a gradient, such as 1.0; not clipped by default, as published."""
     batch_size: int | None = None
     num_layers: int | None = None
     hidden_size: int | None = None
@@ -99,7 +101,7 @@ def run(arguments: TrainArguments) -> None:
 
 
 def _settings(arguments: TrainArguments) -> Settings:
-    names = ("learning_rate", "batch_size", "num_layers", "hidden_size", "num_heads")
+    names = ("learning_rate", "gradient_clip", "batch_size", "num_layers", "hidden_size", "num_heads")
     return replace(find_settings(arguments.processor), **_given(arguments, names))
 
 

@@ -20,6 +20,8 @@ class Settings:
     hidden_size: int = 192
     """Size of node, edge and global vectors, d_n = d_e = d_g; heads x head size where there are heads."""
     learning_rate: float = 2.5e-4
+    gradient_clip: float | None = None
+    """Largest norm of a gradient; None, as published: however large it is."""
     batch_size: int = 4
     num_heads: int = 12
     """Attention heads (RT, transformer, GATs)."""
@@ -42,6 +44,8 @@ class Settings:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if not 0 < self.learning_rate < float("inf"):
             raise ValueError(f"learning_rate must be a number above 0, got {self.learning_rate}")
+        if self.gradient_clip is not None and not self.gradient_clip > 0:
+            raise ValueError(f"gradient_clip must be above 0, got {self.gradient_clip}")
 
 
 def _baseline(processor: str, num_layers: int, hidden_size: int, learning_rate: float, num_heads: int = 1) -> Settings:

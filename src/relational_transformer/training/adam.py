@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from relational_transformer.reasoning.encoders import ColumnEncoder
 
+from .clipping import Clipping, clipped, clipping_of
 from .compiling import compiled_for
 from .fleet import Fleet
 
@@ -16,7 +17,7 @@ EPSILON = 1e-8
 
 
 class Adam:
-    r"""Adam without weight decay, schedule or clipping, on all seeds at once:
+    r"""Adam without weight decay or schedule, on all seeds at once; gradients are clipped where that is asked for:
 
     $$m \leftarrow \beta_1 m + (1 - \beta_1) g \quad v \leftarrow \beta_2 v + (1 - \beta_2) g^2 \quad
     w \leftarrow w - \eta \frac{m / (1 - \beta_1^t)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}$$
@@ -25,9 +26,11 @@ class Adam:
     That happens where a feature is zero in a whole batch, so it is looked at for the Linears of the encoders.
     """
 
-    def __init__(self, fleet: Fleet, module: nn.Module, learning_rate: float, compiled: bool = False) -> None:
+    def __init__(
+        self, fleet: Fleet, module: nn.Module, learning_rate: float, clip: float | None = None, compiled: bool = False
+    ) -> None:
         self.fleet = fleet
-        self.learning_rate = learning_rate
+        self.learning_rate, self.clipping = learning_rate, clipping_of(fleet, clip)
         self.encoders = list(_encoder_weights(fleet, module))
         device = fleet.values.device
         self._count: Callable[..., list[Tensor]] = compiled_for(count_step, device) if compiled else count_step
@@ -41,7 +44,7 @@ class Adam:
     def step(self, gradient: Tensor) -> None:
         """One step along a gradient, a vector like `fleet.values`."""
         rule = Rule(self.learning_rate, EPSILON, *self._count(self.fleet.count.view(1), gradient.dtype))
-        self._update(state_of(self.fleet), gradient, rule, self.encoders)
+        self._update(state_of(self.fleet), gradient, rule, self.encoders, self.clipping)
 
 
 class State(NamedTuple):
@@ -102,8 +105,10 @@ def update(state: State, gradient: Tensor, rule: Rule) -> None:
     values.sub_((first / rule.first_correction).div_(denominator), alpha=rule.learning_rate)
 
 
-def update_moving(state: State, gradient: Tensor, rule: Rule, encoders: list[EncoderWeight]) -> None:
-    """Adam's rule, in place, for all but the Linears of encoders that have no gradient.
+def update_moving(
+    state: State, gradient: Tensor, rule: Rule, encoders: list[EncoderWeight], clipping: Clipping | None = None
+) -> None:
+    """Adam's rule, in place, for all but the Linears of encoders that have no gradient; clipped before.
 
     What moves is decided number by number: so all is one pass over the vectors when it is compiled.
     """
@@ -113,7 +118,7 @@ def update_moving(state: State, gradient: Tensor, rule: Rule, encoders: list[Enc
         of_linear = has_gradient & weight.same_linear.unsqueeze(-1)  # [S, rows, rows of its Linear, size]
         moves[weight.start : weight.stop].view(weight.shape).copy_(of_linear.flatten(2).any(-1, keepdim=True))
     new = State(*(vector.clone() for vector in state))
-    update(new, gradient, rule)
+    update(new, clipped(gradient, clipping), rule)
     for old, changed in zip(state, new, strict=True):
         old.copy_(torch.where(moves, changed, old))
 

@@ -40,7 +40,10 @@ class TrainConfig:
             raise ValueError(f"seeds must be different numbers from 0 on, got {list(self.seeds)}")
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        content = asdict(self)
+        if content["settings"]["gradient_clip"] is None:  # as before there was such a setting: a run is known by this
+            del content["settings"]["gradient_clip"]
+        return content
 
     @staticmethod
     def from_dict(content: dict[str, Any]) -> "TrainConfig":

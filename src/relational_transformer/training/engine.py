@@ -45,12 +45,12 @@ class Engine:
 
     def __init__(
         self, network: Network, fleet: Fleet, split: Split, *, learning_rate: float, batch_size: int,
-        precision: Precision, compiled: bool, recompute: bool | None = None,
+        precision: Precision, compiled: bool, gradient_clip: float | None = None, recompute: bool | None = None,
     ) -> None:  # fmt: skip
         self.network, self.fleet, self.split = network, fleet, split
         self.precision: Precision = precision
         self.device = fleet.values.device
-        self.adam = Adam(fleet, network, learning_rate, compiled=compiled)
+        self.adam = Adam(fleet, network, learning_rate, gradient_clip, compiled)
         self.buckets = length_buckets(split.host_lengths, fleet.num_seeds * batch_size)
         self.batch_size = batch_size
         seeds = fleet.num_seeds

@@ -111,6 +111,7 @@ class Trainer:
                 batch_size=settings.batch_size,
                 precision=config.precision,
                 compiled=self.compiled,
+                gradient_clip=settings.gradient_clip,
             )
             self.evaluator = Evaluator(
                 self.network, validation, len(config.seeds), config.precision, compiled=self.compiled

@@ -14,6 +14,7 @@ from relational_transformer.files import write_json
 from relational_transformer.training.checkpoint import load_checkpoint, save_checkpoint
 from relational_transformer.training.compiling import should_compile
 from relational_transformer.training.fleet import Fleet, initialise, keep_best
+from relational_transformer.training.pace import Pace
 from relational_transformer.training.precision import set_matrix_products
 from relational_transformer.training.provenance import provenance
 from relational_transformer.training.run_folder import RunFolder
@@ -84,10 +85,10 @@ class LobsterTrainer:
             self.losses = torch.full((rows, seeds), math.nan, dtype=torch.float64, device=device)
         self.steps = 0
         self.seconds_before = 0.0
-        self._steps_before = 0
         self._events: list[tuple[int, torch.cuda.Event]] = []  # parts under way, by their first steps
         self._started = time.monotonic()
         self._resume()
+        self._pace = Pace(self.examples)
 
     @property
     def examples(self) -> int:
@@ -107,6 +108,7 @@ class LobsterTrainer:
     def run(self) -> Iterator[None]:
         """Train to the end of the protocol, or of the time; yields after every part."""
         self._started = time.monotonic()
+        self._pace = Pace(self.examples)
         while self.steps < self.total_steps and not self._is_out_of_time():
             self._train_part()
             yield
@@ -123,8 +125,6 @@ class LobsterTrainer:
         self._forget_done()
         batch_size = self.config.settings.batch_size
         done = self._events[0][0] if self._events else self.steps
-        elapsed = time.monotonic() - self._started
-        made = (done - self._steps_before) * batch_size * len(self.config.seeds)
         last = max(0, self._rows_after(done) - 1)
         return Progress(
             examples=done * batch_size,
@@ -133,7 +133,7 @@ class LobsterTrainer:
             validation=self.validation[last].tolist(),
             best=self.best_losses.tolist(),
             finite=self.engine.finite.tolist(),
-            examples_per_second=made / elapsed if made > 0 else 0.0,
+            examples_per_second=self._pace.per_second(done * batch_size) * len(self.config.seeds),
         )
 
     def save(self) -> None:
@@ -247,7 +247,6 @@ class LobsterTrainer:
             for name, tensor in self._state().items():
                 tensor.copy_(tensors[name])
         self.steps, self.seconds_before = progress["steps"], progress["seconds"]
-        self._steps_before = self.steps
 
     def _is_out_of_time(self) -> bool:
         """Whether the time is over, and what was trained is validated."""

@@ -15,6 +15,7 @@ from relational_transformer.training.checkpoint import load_checkpoint, save_che
 from relational_transformer.training.compiling import should_compile
 from relational_transformer.training.fleet import Fleet, initialise, keep_best
 from relational_transformer.training.over_seeds import Parameters
+from relational_transformer.training.pace import Pace
 from relational_transformer.training.precision import for_computing
 from relational_transformer.training.provenance import provenance
 from relational_transformer.training.run_folder import RunFolder
@@ -100,7 +101,7 @@ class SokobanTrainer:
         self._events: list[torch.cuda.Event] = []
         self._started = time.monotonic()
         self._resume()
-        self._updates_before = self.updates
+        self._pace = Pace(self.examples)
 
     @property
     def examples(self) -> int:
@@ -115,6 +116,7 @@ class SokobanTrainer:
     def run(self) -> Iterator[None]:
         """Train to the end of the recipe; yields every few updates."""
         self._started = time.monotonic()
+        self._pace = Pace(self.examples)
         in_part = self.config.recipe.updates_of_part
         while self.updates < self.total_updates:
             part = self.updates // in_part
@@ -159,8 +161,6 @@ class SokobanTrainer:
     def progress(self) -> Progress:
         """How far the run is. Waits for the few updates under way."""
         self._wait()
-        elapsed = time.monotonic() - self._started
-        made = (self.updates - self._updates_before) * self.config.recipe.steps_of_update * len(self.config.seeds)
         last = max(0, self._parts_ended - 1)
         losses, solved = self.rows[last, 0], self.rows[last, 1] / self.rows[last, 2]
         return Progress(
@@ -169,7 +169,7 @@ class SokobanTrainer:
             losses=losses.tolist(),
             solved=solved.tolist(),
             finite=self.engine.finite.tolist(),
-            steps_per_second=made / elapsed if made else 0.0,
+            steps_per_second=self._pace.per_second(self.examples) * len(self.config.seeds),
         )
 
     def save(self) -> None:

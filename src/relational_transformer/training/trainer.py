@@ -20,6 +20,7 @@ from .data import Draw, Split, draw, load_split
 from .engine import Engine
 from .evaluation import EDGES_WORTH_COMPILING, Evaluator, edges_of_steps
 from .fleet import Fleet, initialise, keep_best
+from .pace import Pace
 from .precision import set_matrix_products, set_precision
 from .provenance import provenance
 from .recording import record
@@ -124,11 +125,11 @@ class Trainer:
         self.part = 0
         self._steps_of_part = 0
         self.seconds_before = 0.0
-        self._examples_before = 0
         self._validate_graph: Callable[[], None] | None = None
         self._events: list[tuple[int, torch.cuda.Event]] = []  # of turns, with the parts that ended before them
         self._started = time.monotonic()
         self._resume()
+        self._pace = Pace(self.examples)
 
     @property
     def examples(self) -> int:
@@ -144,6 +145,7 @@ class Trainer:
         """Train to the end of the protocol; yields after the first part, for which all is compiled and recorded, and
         then every few steps."""
         self._started = time.monotonic()
+        self._pace = Pace(self.examples)
         steps = self.steps_per_part
         while self.part < self.total_parts:
             self._train(steps)
@@ -162,8 +164,6 @@ class Trainer:
         self._forget_done()
         done = self._events[0][0] if self._events else self.part
         examples = self._examples_after(done)
-        elapsed = time.monotonic() - self._started
-        made = (examples - self._examples_before) * len(self.config.seeds)
         last = max(0, done - 1)
         return Progress(
             examples=examples,
@@ -172,7 +172,7 @@ class Trainer:
             validation=self.validation_scores[last].tolist(),
             best=self.best_scores.tolist(),
             finite=self.engine.finite.tolist(),
-            examples_per_second=made / elapsed if made else 0.0,
+            examples_per_second=self._pace.per_second(examples) * len(self.config.seeds),
         )
 
     def save(self) -> None:
@@ -306,7 +306,6 @@ class Trainer:
                 tensor.copy_(tensors[name])
         self.part, self.seconds_before = progress["part"], progress["seconds"]
         self.engine.recompute = progress.get("recompute") or None  # what was kept may be too much today
-        self._examples_before = self.examples
 
     def _examples_of_best(self, seed: int, best: float) -> int | None:
         scores = self.validation_scores[: self.part, seed].tolist()

@@ -61,6 +61,23 @@ def detached(values: Tensor, given: Tensor, hidden: Tensor) -> Tensor:
     return (torch.bmm(hidden, matrix(values).detach()) + vector(values)).tanh()
 
 
+def of_encoded(values: Tensor, given: Tensor, hidden: Tensor) -> Tensor:
+    """A Linear of features: inputs, and columns times what is learnt."""
+    features = given + hidden[..., :1] * vector(values) + hidden[..., 1:2] * vector(values).exp() + vector(values).sin()
+    return (torch.bmm(features, matrix(values)) + hidden).tanh()
+
+
+def of_padded(values: Tensor, given: Tensor, hidden: Tensor) -> Tensor:
+    features = torch.nn.functional.pad(given[..., :3] + hidden[..., :1] * vector(values)[..., :3], (0, 1))
+    return torch.bmm(features, matrix(values)).tanh() + hidden
+
+
+def of_encoded_once_more(values: Tensor, given: Tensor, hidden: Tensor) -> Tensor:
+    features = given + hidden[..., :1] * vector(values)
+    features.mul_(hidden)
+    return torch.bmm(features, matrix(values)).tanh()
+
+
 def doubled(values: Tensor, given: Tensor, hidden: Tensor) -> Tensor:
     product = torch.bmm(hidden, matrix(values))
     return (product + product).tanh() + product
@@ -69,6 +86,7 @@ def doubled(values: Tensor, given: Tensor, hidden: Tensor) -> Tensor:
 FUNCTIONS = (
     *(linear, reads_inputs, of_columns, scaled, dot, used_in_two_ways),
     *(written_into, written_into_a_part, detached, doubled),
+    *(of_encoded, of_padded, of_encoded_once_more),
 )
 
 
@@ -137,7 +155,7 @@ def _empty(likes: Sequence[Tensor]) -> list[Tensor]:
     [
         (linear, {Kind.PRODUCT, Kind.SUM}), (reads_inputs, {Kind.SUM}), (of_columns, {Kind.PRODUCT}),
         (scaled, {Kind.SCALE, Kind.SUM}), (dot, {Kind.DOT}), (used_in_two_ways, {Kind.PRODUCT}), (detached, {Kind.SUM}),
-        (doubled, {Kind.PRODUCT}),
+        (doubled, {Kind.PRODUCT}), (of_encoded, {Kind.PRODUCT, Kind.SUM}), (of_padded, {Kind.PRODUCT, Kind.SUM}),
     ],
 )  # fmt: skip
 def test_terms_are_found(function: Function, kinds: set[Kind]):
@@ -154,6 +172,19 @@ def test_what_depends_on_fixed_tensors_alone_is_not_in_the_step():
     pieces = cut(reads_inputs)
     assert aten.bmm.default in targets(pieces.once)
     assert not {aten.bmm.default, aten.relu.default} & set(targets(pieces.step))
+
+
+@pytest.mark.parametrize("function", [of_encoded, of_padded])
+def test_a_product_of_features_is_a_few_multiples_in_a_step(function: Function):
+    pieces = cut(function)
+    assert aten.bmm.default not in targets(pieces.step)
+    assert len(pieces.taps) == 1
+    assert all(row.shape[-1] == 1 for row in pieces.rows)
+    assert not pieces.has_others
+
+
+def test_a_product_of_what_was_written_into_is_left_as_it_is():
+    assert aten.bmm.default in targets(cut(of_encoded_once_more).step)
 
 
 def test_what_is_learnt_and_used_otherwise_is_handed_to_every_step():

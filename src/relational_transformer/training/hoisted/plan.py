@@ -95,7 +95,11 @@ def _trace_backward(
         weights, others = learnt[: pieces.num_weights], learnt[pieces.num_weights :]
         gradients = weight_gradients(pieces.terms, weights, side_by_side([rows]), side_by_side([taps]))
     example = [values, *inputs, *gradients, *others]
-    return trace(backward, example, for_compiler), example
+    graph = trace(backward, example, for_compiler)
+    for node in graph.graph.find_nodes(op="call_function", target=torch.ops.aten.view.default):
+        node.target = torch.ops.aten.reshape.default  # a compiler may lay out otherwise what is seen in another shape
+    graph.recompile()
+    return graph, example
 
 
 def tensors_of(tree: Any) -> list[Tensor]:

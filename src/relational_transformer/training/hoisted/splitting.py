@@ -7,6 +7,7 @@ from operator import getitem
 import torch
 from torch.fx import Graph, GraphModule, Node
 
+from .distributing import distribute
 from .terms import RESHAPES, Kind, Term, find_terms
 from .tracing import result_of, shape_of
 
@@ -64,6 +65,9 @@ def split(traced: GraphModule, num_fixed: int) -> Pieces:
     inputs = traced.graph.find_nodes(op="placeholder")
     (output,) = traced.graph.find_nodes(op="output")
     sorted_nodes = _sort(nodes, inputs[:num_fixed], inputs[num_fixed:])
+    if distribute(traced.graph, sorted_nodes.fixed, sorted_nodes.learnt, _overwritten(nodes)):
+        nodes = [node for node in traced.graph.nodes if node.op == "call_function"]
+        sorted_nodes = _sort(nodes, inputs[:num_fixed], inputs[num_fixed:])
     overwritten = _overwritten(nodes)  # what is read of these depends on when
     ends = [node for node in sorted_nodes.changing if node not in overwritten]
     found = find_terms(ends, sorted_nodes.learnt, sorted_nodes.fixed | overwritten)

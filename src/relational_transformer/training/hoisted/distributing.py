@@ -99,7 +99,8 @@ class _Sums(NamedTuple):
 
 def _pads_with_zeros_at_the_end(node: Node) -> bool:
     _, sizes, *value = node.args
-    return isinstance(sizes, list | tuple) and len(sizes) == 2 and sizes[0] == 0 and value in ([], [0], [0.0])
+    at_the_end = isinstance(sizes, list | tuple) and len(sizes) == 2 and sizes[0] in (0,)
+    return at_the_end and value in ([], [0], [0.0])
 
 
 def _is_column_by_row(column: Node, row: Node) -> bool:

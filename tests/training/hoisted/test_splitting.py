@@ -61,6 +61,11 @@ def detached(values: Tensor, given: Tensor, hidden: Tensor) -> Tensor:
     return (torch.bmm(hidden, matrix(values).detach()) + vector(values)).tanh()
 
 
+def added_twice(values: Tensor, given: Tensor, hidden: Tensor) -> Tensor:
+    bias = vector(values)
+    return (torch.bmm(hidden, matrix(values)) + bias + bias).tanh()
+
+
 def of_encoded(values: Tensor, given: Tensor, hidden: Tensor) -> Tensor:
     """A Linear of features: inputs, and columns times what is learnt."""
     features = given + hidden[..., :1] * vector(values) + hidden[..., 1:2] * vector(values).exp() + vector(values).sin()
@@ -85,7 +90,7 @@ def doubled(values: Tensor, given: Tensor, hidden: Tensor) -> Tensor:
 
 FUNCTIONS = (
     *(linear, reads_inputs, of_columns, scaled, dot, used_in_two_ways),
-    *(written_into, written_into_a_part, detached, doubled),
+    *(written_into, written_into_a_part, detached, doubled, added_twice),
     *(of_encoded, of_padded, of_encoded_once_more),
 )
 

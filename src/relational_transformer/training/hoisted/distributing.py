@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.fx import Graph, Node
 
-from .terms import RESHAPES, is_addition
+from .terms import is_addition, without_reshapes
 from .tracing import result_of, shape_of
 
 aten = torch.ops.aten
@@ -45,7 +45,7 @@ def distribute(graph: Graph, fixed: Container[Node], learnt: Container[Node], ov
         rows, weight = node.args
         assert isinstance(rows, Node)
         assert isinstance(weight, Node)
-        summed = _without_reshapes(rows)
+        summed = without_reshapes(rows, keep_rows=True)
         summands = sums.summands_of(summed)
         if summands:
             _Rewriting(graph, node, weight, shape_of(summed)).replace(summands)
@@ -53,17 +53,6 @@ def distribute(graph: Graph, fixed: Container[Node], learnt: Container[Node], ov
     if found:
         graph.eliminate_dead_code()
     return found
-
-
-def _without_reshapes(node: Node) -> Node:
-    """What a node is another shape of, with the same last axis."""
-    while node.target in (*RESHAPES, aten.expand.default):
-        (before, *_) = node.all_input_nodes
-        sizes = shape_of(before), shape_of(node)
-        if sizes[0].numel() != sizes[1].numel() or sizes[0][-1:] != sizes[1][-1:] or sizes[0][0] != sizes[1][0]:
-            break
-        node = before
-    return node
 
 
 class _Sums(NamedTuple):
@@ -99,7 +88,7 @@ class _Sums(NamedTuple):
 
 def _pads_with_zeros_at_the_end(node: Node) -> bool:
     _, sizes, *value = node.args
-    at_the_end = isinstance(sizes, list | tuple) and len(sizes) == 2 and sizes[0] in (0,)
+    at_the_end = isinstance(sizes, list | tuple) and len(sizes) == 2 and list(sizes[:1]) == [0]
     return at_the_end and value in ([], [0], [0.0])
 
 

@@ -21,26 +21,25 @@ def weight_gradients(
 ) -> list[Tensor]:
     """The gradients of weights, given rows and the gradients of taps of all steps, [S, T, ...]."""
     found: list[list[Tensor]] = [[] for _ in weights]
-    first_of = _same_sums(terms, weights)
-    for alike in _together(list(dict.fromkeys(first_of.values())), weights):
+    same = _with_same_gradient(terms, weights)  # by the first of them
+    for alike in _together(list(same), weights):
         gradients = [_seen_as(taps[term.tap], term.shape) for term in alike]  # [S, T, ..., out]
         read = [_seen_as(rows[term.row], term.row_shape) for term in alike if term.row is not None]  # [S, T, ..., in]
         for term, result in zip(
             alike, _gradients(alike[0].kind, weights[alike[0].weight], gradients, read), strict=True
         ):
-            for same in (one for one, first in first_of.items() if first is term):
-                found[same.weight].append(result)
+            for one in same[term]:
+                found[one.weight].append(result)
     return [sum(parts[1:], parts[0]) for parts in found]
 
 
-def _same_sums(terms: Sequence[KeptTerm], weights: Sequence[Tensor]) -> dict[KeptTerm, KeptTerm]:
-    """For each term one that has the same gradient: the first of those that are added at the same place."""
-    firsts: dict[Any, KeptTerm] = {}
-    first_of = {}
-    for term in terms:
-        place = (term.tap, term.shape, weights[term.weight].shape) if term.kind == Kind.SUM else term
-        first_of[term] = firsts.setdefault(place, term)
-    return first_of
+def _with_same_gradient(terms: Sequence[KeptTerm], weights: Sequence[Tensor]) -> dict[KeptTerm, list[KeptTerm]]:
+    """Terms by the first that has the same gradient: sums that are added at the same place."""
+    places: dict[Any, list[KeptTerm]] = defaultdict(list)
+    for number, term in enumerate(terms):
+        is_sum = term.kind == Kind.SUM
+        places[(term.tap, term.shape, weights[term.weight].shape) if is_sum else number].append(term)
+    return {alike[0]: alike for alike in places.values()}
 
 
 def _gradients(kind: Kind, like: Tensor, gradients: list[Tensor], read: list[Tensor]) -> Sequence[Tensor]:

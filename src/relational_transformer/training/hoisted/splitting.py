@@ -8,7 +8,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from .distributing import distribute
-from .terms import RESHAPES, Kind, Term, find_terms
+from .terms import RESHAPES, Kind, Term, find_terms, without_reshapes
 from .tracing import result_of, shape_of
 
 aten = torch.ops.aten
@@ -144,7 +144,7 @@ class _Cut:
         self.traced, self.fixed_inputs, self.changing_inputs = traced, fixed_inputs, changing_inputs
         self.output, self.nodes, self.found = output, nodes, found
         terms = [term for terms in found.values() for term in terms]
-        self.rows = list(dict.fromkeys(_row(term.factor) for term in terms if term.factor is not None))
+        self.rows = list(dict.fromkeys(without_reshapes(term.factor) for term in terms if term.factor is not None))
         self.weights = list(dict.fromkeys(term.learnt for term in terms))
         self.in_terms = {(term.user, term.learnt) for term in terms}
         crossing = [
@@ -166,7 +166,7 @@ class _Cut:
     def _terms(self) -> Iterable[KeptTerm]:
         for tap, terms in enumerate(self.found.values()):
             for term in terms:
-                row = None if term.factor is None else self.rows.index(_row(term.factor))
+                row = None if term.factor is None else self.rows.index(without_reshapes(term.factor))
                 row_shape = None if term.factor is None else shape_of(term.factor)
                 weight = self.weights.index(term.learnt)
                 yield KeptTerm(term.kind, weight, tap, term.shape, row, row_shape)
@@ -224,17 +224,6 @@ def _copier(graph: Graph, made: dict[Node, Node]) -> Callable[[Node], Node]:
         return made[node]
 
     return copy
-
-
-def _row(factor: Node) -> Node:
-    """The node whose numbers a factor is another shape of, so that what several terms multiply is kept once."""
-    while factor.target in (*RESHAPES, aten.expand.default):
-        (before, *_) = factor.all_input_nodes
-        sizes = shape_of(before), shape_of(factor)
-        if sizes[0].numel() != sizes[1].numel() or sizes[0][0] != sizes[1][0]:
-            break
-        factor = before
-    return factor
 
 
 def _source(node: Node, fixed: set[Node]) -> Node:

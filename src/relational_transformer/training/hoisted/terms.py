@@ -133,6 +133,19 @@ def is_sum_of_rows(node: Node) -> bool:
     return node.args[1] in ([-1], [len(shape_of(before)) - 1])
 
 
+def without_reshapes(node: Node, *, keep_rows: bool = False) -> Node:
+    """The node whose numbers another has in another shape, those of each seed together; with `keep_rows` in the same
+    rows, along the last axis."""
+    while node.target in (*RESHAPES, aten.expand.default):
+        (before, *_) = node.all_input_nodes
+        sizes = shape_of(before), shape_of(node)
+        same_rows = sizes[0][-1:] == sizes[1][-1:] or not keep_rows
+        if sizes[0].numel() != sizes[1].numel() or sizes[0][0] != sizes[1][0] or not same_rows:
+            break
+        node = before
+    return node
+
+
 def can_go_on(before: Node, node: Node) -> bool:
     """Whether the gradient of `before` is that of `node`, if numbers are kept: nothing else uses it, or repeats it."""
     if not isinstance(result_of(node), torch.Tensor):

@@ -32,6 +32,7 @@ from relational_transformer.training.fleet import Fleet, initialise
 from relational_transformer.training.precision import Precision, set_precision
 from relational_transformer.training.protocol import Protocol
 from relational_transformer.training.provenance import hardware
+from relational_transformer.training.slices import Slices
 from relational_transformer.training.splits import make_split
 
 STEPS_OF_PART = 80
@@ -61,7 +62,11 @@ def measure(task: str, model: str, num_seeds: int, precision: Precision, argumen
         if engines:
             engine.share_compiled(engines[0])
         engines.append(engine)
-    streams = [torch.cuda.Stream() if on_cuda else None for _ in engines]
+    streams: list[torch.cuda.Stream | None] = [torch.cuda.Stream() if on_cuda else None for _ in engines]
+    if arguments.slices:
+        slices = Slices(device)
+        share = len(slices.free) // len(engines)
+        streams = [slices.take(share).stream for _ in engines]
 
     def each() -> Iterator[tuple[int, Engine]]:
         """The fleets, each on its stream."""
@@ -158,6 +163,7 @@ def main() -> None:
     parser.add_argument("--fleets", nargs="+", default=["1:fp32"], help="SEEDS:PRECISION, several of them")
     parser.add_argument("--kernels", choices=["on", "off", "both"], default="both", help="fused kernels (CUDA only)")
     parser.add_argument("--at-once", type=int, default=1, help="so many such fleets, each on a stream of its own")
+    parser.add_argument("--slices", action="store_true", help="with --at-once: each on its share of multiprocessors")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--layers", type=int, help="other than the model's own number")
     parser.add_argument("--examples", type=int, default=10_000, help="size of the training set")

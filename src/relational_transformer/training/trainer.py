@@ -25,6 +25,7 @@ from .precision import set_matrix_products, set_precision
 from .provenance import provenance
 from .recording import record
 from .run_folder import RunFolder
+from .slices import Slice
 from .splits import make_split
 from .streams import own_stream
 
@@ -85,10 +86,15 @@ class Trainer:
     (2, [False, False])
     """
 
-    def __init__(self, config: TrainConfig, folder: RunFolder, device: torch.device) -> None:
+    def __init__(
+        self, config: TrainConfig, folder: RunFolder, device: torch.device, part_of_device: Slice | None = None
+    ) -> None:
         self.config, self.folder, self.device = config, folder, device
         protocol, settings = config.protocol, config.settings
-        self.stream = own_stream(device) if device.type == "cuda" else None
+        self._part_of_device = part_of_device
+        self.stream = None
+        if device.type == "cuda":
+            self.stream = own_stream(device) if part_of_device is None else part_of_device.stream
         models = [initialise(lambda: build_network(config.task, settings), seed) for seed in config.seeds]
         self.network = models[0].to(device)
         set_precision(config.precision, self.network)
@@ -200,6 +206,7 @@ class Trainer:
         """Test the best parameters of every seed, and write the result."""
         self.save()
         seconds = self.seconds
+        self._take_whole_device()
         set_matrix_products(self.config.precision)  # another fleet of this process may have changed it
         with self._on_stream():
             test = load_split(self.network, make_split(self.config.task, "test", self.config.protocol), self.device)
@@ -231,6 +238,13 @@ class Trainer:
         }
         write_json(self.folder.result, result)
         return result
+
+    def _take_whole_device(self) -> None:
+        """Give back the part of the device that the run has trained on, if it was one."""
+        if self._part_of_device is not None:
+            self.stream = own_stream(self.device)
+            self._part_of_device.give_back()
+            self._part_of_device = None
 
     def _scores_of_best(self, split: Split) -> list[float]:
         seeds = len(self.config.seeds)

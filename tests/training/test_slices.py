@@ -1,0 +1,81 @@
+"""Slices of a GPU, with a driver that has none: multiprocessors are given out once, and come back."""
+
+import ctypes
+
+import pytest
+import torch
+
+from relational_transformer.training.slices import GROUP, Resource, Slices
+
+DEVICE = torch.device("cuda", 0)
+
+
+class Driver:
+    """Has 132 multiprocessors, of which 15 groups of 8 can be made, as on an H200."""
+
+    def __init__(self, fails: str | None = None) -> None:
+        self.fails = fails
+        self.contexts: list[int] = []
+
+    def __getattr__(self, name: str):
+        return lambda *arguments: 1 if name == self.fails else getattr(self, f"_{name}")(*arguments)
+
+    def _cuDeviceGetDevResource(self, device, every, kind) -> int:
+        every._obj.multiprocessors = 132
+        return 0
+
+    def _cuDevSmResourceSplitByCount(self, found, count, every, rest, flags, size) -> int:
+        count._obj.value = 15
+        for number in range(15):
+            found[number].multiprocessors, found[number].hidden[0] = size, number
+        return 0
+
+    def _cuDevResourceGenerateDesc(self, description, chosen, number) -> int:
+        description._obj.value = 1 + sum(1 << one.hidden[0] for one in chosen[:number])
+        return 0
+
+    def _cuGreenCtxCreate(self, context, description, device, flags) -> int:
+        context._obj.value = description.value
+        self.contexts.append(description.value - 1)
+        return 0
+
+    def _cuGreenCtxStreamCreate(self, stream, context, flags, priority) -> int:
+        stream._obj.value = context.value
+        return 0
+
+
+@pytest.fixture
+def driver(monkeypatch) -> Driver:
+    monkeypatch.setattr(torch.cuda, "ExternalStream", lambda address, device: address)
+    return Driver()
+
+
+def test_a_resource_is_as_large_as_the_drivers():
+    assert ctypes.sizeof(Resource) == 144
+
+
+def test_no_two_slices_share_a_group(driver):
+    slices = Slices(DEVICE, driver)
+    taken = [slices.take(number) for number in (3, 2, 10)]
+    assert [one.multiprocessors for one in taken] == [GROUP * number for number in (3, 2, 10)]
+    assert sorted(group for one in taken for group in one.groups) == list(range(15))
+    assert sum(driver.contexts) == 2**15 - 1, "the contexts have other groups than the slices say"
+    with pytest.raises(ValueError, match="1 groups of multiprocessors were asked for, and 0 are free"):
+        slices.take(1)
+
+
+def test_what_is_given_back_can_be_had_again_on_the_same_stream(driver):
+    slices = Slices(DEVICE, driver)
+    first, rest = slices.take(2), slices.take(13)
+    first.give_back()
+    again = slices.take(2)
+    assert (again.groups, again.stream) == ((0, 1), first.stream)
+    rest.give_back()
+    rest.give_back()  # twice is as good as once
+    assert len(slices.free) == 13
+
+
+def test_a_driver_without_slices_says_so_in_one_sentence(driver):
+    driver.fails = "cuGreenCtxCreate"
+    with pytest.raises(RuntimeError, match="the driver cannot slice cuda:0: cuGreenCtxCreate says 1"):
+        Slices(DEVICE, driver).take(1)

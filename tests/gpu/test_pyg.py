@@ -24,6 +24,7 @@ def test_outputs_and_gradients_are_those_of_a_cpu(mode: str):
         torch.testing.assert_close(on_gpu.cpu(), on_cpu, rtol=0, atol=1e-10)
 
 
+@pytest.mark.filterwarnings("ignore")  # compilers of torch warn about their own internals
 def test_a_compiled_layer_trains_on_sparse_graphs():
     torch.manual_seed(0)
     conv = make_conv(mode="sparse").cuda()

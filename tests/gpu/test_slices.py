@@ -49,6 +49,7 @@ def test_two_slices_have_no_multiprocessor_in_common():
     assert len(everywhere) == torch.cuda.get_device_properties(DEVICE).multi_processor_count
 
 
+@pytest.mark.filterwarnings("ignore")  # compilers of torch warn about their own internals
 @pytest.mark.parametrize("changes", [{}, NO_EDGE_UPDATES, {"precision": "tf32"}])
 def test_a_fleet_on_a_slice_trains_to_the_bits_of_one_on_the_whole_device(tmp_path, changes):
     setting = config("insertion_sort", compile="on", **changes)

@@ -40,6 +40,7 @@ __device__ __forceinline__ void run(const Arguments& all) {
         return MessageGradient{plain_pointer(all.message_gradient + graph * N * kHeadSize), all.kept_graphs * N * kHeadSize};
     };
     if (thread_index() == 0) prefetch_to_cache(all.node_qkv + 3 * place.kept() * node_size, N * 3 * D * 2);
+    prefetch_weights(all.weights + (long long)place.seed * kPacked, kPacked * 2);
     if constexpr (kUpdatesEdges) {
         edge_update_backward<N>(shared, all.edges + place.kept() * edge_size, plain_pointer(all.edge_normals + 2 * place.kept() * edge_size), plain_pointer(all.edge_hidden + place.kept() * S::kEdges * kHiddenRow),
                                 plain_pointer(all.new_edges_gradient + place.given() * edge_size),

@@ -42,7 +42,7 @@ __device__ __forceinline__ void run_layer(LayerWeights weights, const bf16* node
                                           const Context& contexts, const Kept& kept) {
     weights.matrices += (long long)blockIdx.y * PackedMatrices::size;
     weights.vectors += (long long)blockIdx.y * PackedVectors::size;
-    prefetch_weights(weights.matrices);
+    prefetch_weights(weights.matrices, PackedMatrices::size * 2);
     project_queries_keys(weights, nodes, edges, kept.node_qkv);
     score_pairs(weights.matrices);
     if (kKeeps && kept.nodes) {

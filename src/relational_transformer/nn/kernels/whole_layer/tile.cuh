@@ -118,6 +118,12 @@ inline uint4 load_constant_16(const void* address) { return *(const uint4*)addre
 inline uint2 load_constant_8(const void* address) { return *(const uint2*)address; }
 inline unsigned load_constant_4(const void* address) { return *(const unsigned*)address; }
 #endif
+// Brings a seed's weights from device memory into the L2 cache; its graphs share out the work. Many fleets at once have more
+// weights than that cache holds.
+__device__ __forceinline__ void prefetch_weights(const void* weights, unsigned bytes) {
+    const unsigned share = (bytes / gridDim.x + 15) / 16 * 16, first = blockIdx.x * share;
+    if (threadIdx.x == 0 && first < bytes) prefetch_to_cache((const char*)weights + first, min(share, bytes - first));
+}
 
 // ---- Small helpers ----
 __device__ __forceinline__ int lane_index() { return threadIdx.x & 31; }

@@ -49,12 +49,6 @@ __device__ __forceinline__ void copy_async(int target, const void* source, int b
 #pragma unroll 1
     for (int k = threadIdx.x * 16; k < bytes; k += kThreads * 16) cp_async_16(dynamic_shared_memory() + target + k, (const char*)source + k);
 }
-// Brings the seed's weights from device memory into the L2 cache; its graphs share out the work.
-__device__ __forceinline__ void prefetch_weights(const bf16* matrices) {
-    const unsigned share = (PackedMatrices::size * 2 / gridDim.x + 15) / 16 * 16, first = blockIdx.x * share;
-    if (threadIdx.x == 0 && first < PackedMatrices::size * 2)
-        prefetch_to_cache((const char*)matrices + first, min(share, PackedMatrices::size * 2 - first));
-}
 // Two groups of copies: nodes, biases and norms; then the edges.
 __device__ __forceinline__ void start_loading(const LayerWeights& weights, const bf16* nodes, const bf16* edges) {
     copy_rows_async<kNodes>(shared_at<bf16>(ForwardShared::nodes), nodes);

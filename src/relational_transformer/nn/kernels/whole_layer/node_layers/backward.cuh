@@ -37,6 +37,7 @@ __device__ __forceinline__ void run_node_layers(const NodeLayers& all) {
         const int thread = thread_index(), warp = thread / 32, lane = thread % 32;
         const long long seed = (long long)layer * gridDim.y + place.seed, kept = seed * all.kept_graphs + place.graph;
         const bf16* weights = plain_pointer(all.weights + seed * kPacked);
+        prefetch_weights(weights, kPacked * 2);
         float* partial = plain_pointer(all.partial + (seed * gridDim.x + place.graph) * kPartial);
         const bf16* node_qkv = all.node_qkv + 3 * kept * node_size;
         for (int k = thread; k < N * 3 * kColumnTiles; k += kThreads) {

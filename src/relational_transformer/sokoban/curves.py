@@ -37,6 +37,7 @@ def _draw(path: Path, title: str, lines: list[tuple[str, str | None, Rows, int, 
         raise ModuleNotFoundError("a picture needs matplotlib: pip install 'relational-transformer[report]'") from None
     matplotlib.use("Agg")
     from matplotlib import pyplot
+    from matplotlib.ticker import EngFormatter, MaxNLocator
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
     best = 0.0
@@ -57,6 +58,8 @@ def _draw(path: Path, title: str, lines: list[tuple[str, str | None, Rows, int, 
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(colors=AXIS_COLOR)
+        axes.xaxis.set_major_locator(MaxNLocator(6))
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 200k, 1M
     figure.suptitle(title)
 
     def write(temporary: Path) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from relational_transformer.clrs.spec import Location, Type
-from relational_transformer.nn import ConcatLinear
+from relational_transformer.nn import ConcatLinear, kernels
 from relational_transformer.nn.concat_linear import sum_of_products
 
 from .features import FeatureGroup, Packed
@@ -167,7 +167,7 @@ class Decoders(nn.Module):
                 return read.score(first.unsqueeze(-3), target)  # [B, i, j, F]
             origin = first.unsqueeze(-3) + second.unsqueeze(-4) + between  # [B, i, j, F, size]
             pointed = read("nodes", count, self.size)
-            return read.score(origin.unsqueeze(-3), pointed[:, None, None])  # [B, i, j, k, F]
+            return read.score_all(origin, pointed)  # [B, i, j, k, F]
         if group.location == Location.NODE:
             logits = read("nodes", count, width)
         elif group.location == Location.EDGE:
@@ -205,6 +205,14 @@ class _Reader:
             return _score(left, right, weight, bias)
         rows = zip(left.unbind(1), right.expand(shape[0], shape[1], *right.shape[2:]).unbind(1), strict=True)
         return torch.stack([_score(*row, weight, bias) for row in rows], dim=1)
+
+    def score_all(self, origin: Tensor, pointed: Tensor) -> Tensor:
+        """The same for every edge and every node: [B, i, j, F, size], [B, k, F, size] -> [B, i, j, k, F]."""
+        if not kernels.scores_pointers(origin, pointed.shape[1]):
+            return self.score(origin.unsqueeze(-3), pointed[:, None, None])
+        weight, bias = self._score_parameters(origin.shape[-2])
+        scores = kernels.pointer_scores(origin.flatten(1, 2), pointed, weight)
+        return scores.unflatten(1, origin.shape[1:3]) + bias.to(scores.dtype)
 
     def _score_parameters(self, count: int) -> tuple[Tensor, Tensor]:
         assert self.score_parameters is not None

@@ -119,13 +119,49 @@ class EdgeUpdateCase:
         return fused, plain
 
 
+@dataclass(frozen=True)
+class PointerCase:
+    """Sizes of a fleet's scores of pointers."""
+
+    rows: int
+    choices: int
+    channels: int
+    features: int = 1
+    seeds: int = 1
+    graphs: int = 1
+
+    def inputs(self, dtype: torch.dtype) -> list[Tensor]:
+        """Rows and choices in `dtype`, the weights in float32. Every other channel is a whole number from -2 to 2, so
+        that many rows and choices are equal there."""
+        vectors = [
+            torch.randn(self.seeds, self.graphs, count, self.features, self.channels, device=DEVICE)
+            for count in (self.rows, self.choices)
+        ]
+        for vector in vectors:
+            vector[..., ::2] = vector[..., ::2].round().clamp(-2, 2)
+        weight = torch.randn(self.seeds, self.features, self.channels, device=DEVICE)
+        return [*(vector.to(dtype) for vector in vectors), weight]
+
+    def functions(self) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
+        def fused(*inputs: Tensor) -> Tensor:
+            return torch.vmap(kernels.pointer_scores)(*inputs)
+
+        def plain(rows: Tensor, choices: Tensor, weight: Tensor) -> Tensor:
+            largest = torch.maximum(rows.unsqueeze(3), choices.unsqueeze(2))  # [S, B, R, K, F, C]
+            return (largest * weight[:, None, None, None]).sum(-1)
+
+        return fused, plain
+
+
 def output_and_gradients(function: Callable[..., Tensor], inputs: Sequence[Tensor], gradient: Tensor) -> list[Tensor]:
     leaves = [tensor.detach().requires_grad_() for tensor in inputs]
     output = function(*leaves)
     return [output.detach(), *torch.autograd.grad(output, leaves, gradient.to(output.dtype))]
 
 
-def assert_at_most_twice_the_plain_error(case: AttentionCase | EdgeUpdateCase, dtype: torch.dtype) -> None:
+def assert_at_most_twice_the_plain_error(
+    case: AttentionCase | EdgeUpdateCase | PointerCase, dtype: torch.dtype
+) -> None:
     """Output and all gradients against float64, in the norm over the whole tensor.
 
     Where the exact gradient is zero (attention to a single node), some float32 roundings of numbers of size one are

@@ -1,13 +1,24 @@
-"""Fused versions of `relational_attention` and `edge_update`, used where `enabled` says so, and of the whole layer,
-used where `is_one_kernel` does.
+"""Fused versions of `relational_attention` and `edge_update`, used where `enabled` says so, of the whole layer, used
+where `is_one_kernel` does, and of scores of pointers (`scores_pointers`).
 
 One launch serves all seeds of a fleet; nothing of the edges' size is written but the edges themselves. Triton is
 imported at the first call, and the whole layer compiled at its first.
 """
 
 from relational_transformer.nn.kernels.attention import relational_attention
-from relational_transformer.nn.kernels.dispatch import available, enabled, use_kernels
+from relational_transformer.nn.kernels.dispatch import available, enabled, scores_pointers, use_kernels
 from relational_transformer.nn.kernels.edge_update import edge_update
+from relational_transformer.nn.kernels.pointer_scores import pointer_scores
 from relational_transformer.nn.kernels.whole_layer import is_one_kernel, whole_layer
 
-__all__ = ["available", "edge_update", "enabled", "is_one_kernel", "relational_attention", "use_kernels", "whole_layer"]
+__all__ = [
+    "available",
+    "edge_update",
+    "enabled",
+    "is_one_kernel",
+    "pointer_scores",
+    "relational_attention",
+    "scores_pointers",
+    "use_kernels",
+    "whole_layer",
+]

@@ -22,6 +22,8 @@ SUPPORTED_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 LARGE_GRAPH = 64
 """Nodes from which on attention and edge update were measured to be faster as kernels; in between nobody has looked."""
+MOST_CHOICES = 128
+"""Nodes that the kernel of pointer scores can choose among: all lie in the registers of a program."""
 ENVIRONMENT_MODES: dict[str, Mode] = {"auto": "auto", "on": True, "off": False}
 
 
@@ -66,6 +68,12 @@ def are_faster(num_nodes: int, dtype: torch.dtype, device: torch.device) -> bool
     graphs, on Hopper (and, as is supposed, later cards). They take half of the memory as well."""
     on_device = device.type == "cuda" and HAS_TRITON and torch.cuda.get_device_capability(device) >= (9, 0)
     return dtype == torch.bfloat16 and on_device and num_nodes >= LARGE_GRAPH
+
+
+def scores_pointers(rows: Tensor, num_choices: int) -> bool:
+    """Whether scores of pointers from these rows should come from their kernel: where kernels are asked for. By default
+    they do not: nobody has measured them."""
+    return _mode is True and available(rows) and num_choices <= MOST_CHOICES
 
 
 def enabled(edges: Tensor) -> bool:

@@ -36,6 +36,8 @@ from relational_transformer.training.slices import Slices
 from relational_transformer.training.splits import make_split
 
 STEPS_OF_PART = 80
+MODES = {"on": [True], "off": [False], "both": [False, True], "auto": ["auto"]}
+NAMES = {True: "fused", False: "plain", "auto": "auto"}
 
 
 def measure(task: str, model: str, num_seeds: int, precision: Precision, arguments: argparse.Namespace) -> str:
@@ -161,7 +163,7 @@ def main() -> None:
     parser.add_argument("--task", default="bellman_ford")
     parser.add_argument("--model", default="rt")
     parser.add_argument("--fleets", nargs="+", default=["1:fp32"], help="SEEDS:PRECISION, several of them")
-    parser.add_argument("--kernels", choices=["on", "off", "both"], default="both", help="fused kernels (CUDA only)")
+    parser.add_argument("--kernels", choices=MODES, default="both", help="fused kernels (CUDA only)")
     parser.add_argument("--at-once", type=int, default=1, help="so many such fleets, each on a stream of its own")
     parser.add_argument("--slices", action="store_true", help="with --at-once: each on its share of multiprocessors")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
@@ -182,11 +184,11 @@ def main() -> None:
         seeds, _, precision = fleet.partition(":")
         if precision not in get_args(Precision) or not seeds.isdigit():
             parser.error(f"a fleet is SEEDS:PRECISION with one of {', '.join(get_args(Precision))}, got {fleet!r}")
-        for fused in {"on": [True], "off": [False], "both": [False, True]}[arguments.kernels] if on_cuda else [False]:
+        for fused in MODES[arguments.kernels] if on_cuda else [False]:
             with kernels.use_kernels(fused) if on_cuda else contextlib.nullcontext():
                 torch.compiler.reset()
                 row = measure(arguments.task, arguments.model, int(seeds), precision, arguments)
-            print(f"{seeds:>5} {precision:>9} {'fused' if fused else 'plain':>8}{row}", flush=True)
+            print(f"{seeds:>5} {precision:>9} {NAMES[fused]:>8}{row}", flush=True)
 
 
 if __name__ == "__main__":

@@ -69,16 +69,15 @@ def test_a_fleet_that_points_from_edges_learns_as_on_the_plain_path(task: str, c
         pointer_scores_passes, "pointer_scores_forward", lambda *tensors: called.append(1) or forward(*tensors)
     )
     results = []
-    for mode in (False, True):
+    for fused in (False, True):
         torch.compiler.reset()
-        fleet = Fleet(models, CPU)
+        monkeypatch.setattr(kernels, "scores_pointers", lambda *_, fused=fused: fused)
         options = {"learning_rate": 1e-3, "batch_size": 2, "precision": "fp32", "compiled": compiled}
-        engine = Engine(models[0], fleet, split, recompute=False, **options)
+        engine = Engine(models[0], Fleet(models, CPU), split, recompute=False, **options)
         engine.load(draw((0, 1), 0, 1, 2, len(split), split.num_steps - 1, 0.5))
-        assert not called
-        with kernels.use_kernels(mode):
-            losses, values = engine._forward(3)
-            results += [losses, *torch.autograd.grad(losses.sum(), values)]
-    assert called
+        losses, values = engine._forward(3)
+        results += [losses, *torch.autograd.grad(losses.sum(), values)]
+        assert bool(called) == fused
+        assert engine.shares_steps == compiled
     for plain, fused in zip(results[:2], results[2:], strict=True):
         torch.testing.assert_close(fused, plain, rtol=1e-4, atol=1e-5)

@@ -3,6 +3,7 @@ ceilings.
 
     python benchmarks/kernels.py                      # the paper's sizes, 20 and 80 seeds
     python benchmarks/kernels.py --cases all          # evaluation, large graphs, lobster and Sokoban as well
+    python benchmarks/kernels.py --cases paper-3 --functions pointers    # scores of pointers from edges
 
 The fused path is compiled as well: its kernels are operators that the compiler leaves alone, and it fuses what is
 around them. Every path is captured in a CUDA graph and replayed; times are medians in microseconds. FLOP and bytes are
@@ -29,6 +30,8 @@ from relational_transformer.nn.edge_update import edge_update
 
 MESSAGE_SIZE, FEED_SIZE, NODE_HIDDEN_SIZE = 16, 8, 32
 FUNCTIONS = ["attention", "edge_update", "layer"]
+POINTERS = 2
+"""Pointers from every edge to a node, as matrix chain order has: a hint and an output."""
 PATHS = ["plain", "compiled", "fused"]
 
 
@@ -113,8 +116,25 @@ class Case:
         edges = normal(self.seeds, self.graphs, self.nodes, self.nodes, edge)
         return torch.vmap(update), [edges, *ends, *parameters]
 
+    def pointers_cost(self, training: bool) -> tuple[float, float]:
+        """A maximum, a product and a sum for each edge, node and channel; backward three such sums."""
+        forward = 3 * POINTERS * self.edges * self.nodes * self.edge_size
+        tensor = 2 * POINTERS * self.edges * self.edge_size
+        return (4 * forward, 3 * tensor) if training else (forward, tensor)
+
+    def pointers(self) -> tuple[Callable[..., Tensor], list[Tensor]]:
+        def score(rows: Tensor, choices: Tensor, weight: Tensor) -> Tensor:
+            if kernels.scores_pointers(rows, self.nodes):
+                return kernels.pointer_scores(rows, choices, weight)
+            return (torch.maximum(rows.unsqueeze(2), choices.unsqueeze(1)) * weight).sum(-1)
+
+        shape = (POINTERS, self.edge_size)
+        rows, choices = (normal(self.seeds, self.graphs, count, *shape) for count in (self.nodes**2, self.nodes))
+        return torch.vmap(score), [rows, choices, parameter(self.seeds, *shape)]
+
 
 CASES = {
+    "paper-3": Case(seeds=3, graphs=4, nodes=16, heads=12, head_size=16, edge_size=192),
     "paper-20": Case(seeds=20, graphs=4, nodes=16, heads=12, head_size=16, edge_size=192),
     "paper-80": Case(seeds=80, graphs=4, nodes=16, heads=12, head_size=16, edge_size=192),
     "evaluation": Case(seeds=1, graphs=32, nodes=64, heads=12, head_size=16, edge_size=192),
@@ -236,7 +256,7 @@ def report(rows: list[tuple[str, str, bool, str, Callable[[], object]]], profile
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", nargs="+", default=["paper-20", "paper-80"], choices=[*CASES, "all"])
-    parser.add_argument("--functions", nargs="+", default=FUNCTIONS, choices=FUNCTIONS)
+    parser.add_argument("--functions", nargs="+", default=FUNCTIONS, choices=[*FUNCTIONS, "pointers"])
     parser.add_argument("--paths", nargs="+", default=PATHS, choices=PATHS)
     parser.add_argument("--turns", type=Path, help="a file: measure in turns with all others that name it")
     parser.add_argument("--profile", action="store_true", help="print the kernels of every path")

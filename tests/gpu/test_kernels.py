@@ -9,6 +9,7 @@ from relational_transformer.nn import kernels
 from tests.nn.kernels.cases import (
     AttentionCase,
     EdgeUpdateCase,
+    PointerCase,
     assert_at_most_twice_the_plain_error,
     output_and_gradients,
 )
@@ -55,10 +56,17 @@ def test_edge_update_is_as_exact_as_the_plain_path(sizes: tuple[int, int, int], 
         assert_at_most_twice_the_plain_error(EdgeUpdateCase(nodes, *sizes, seeds=2, graphs=2), dtype)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=["bfloat16", "float32"])
+def test_pointer_scores_are_as_exact_as_the_plain_path(dtype: torch.dtype):
+    for nodes, channels in ((1, 3), (5, 72), (16, 192), (20, 128), (64, 192), (100, 64)):
+        assert_at_most_twice_the_plain_error(PointerCase(nodes**2, nodes, channels, features=2, seeds=2), dtype)
+
+
 def test_the_same_inputs_give_the_same_bits():
     for case in (
         AttentionCase(16, 16, heads=12, head_size=16, edge_size=192, seeds=20, graphs=4),
         EdgeUpdateCase(16, 192, 16, 8, seeds=20, graphs=4),
+        PointerCase(256, 16, 192, features=2, seeds=3, graphs=4),
     ):
         inputs = case.inputs(torch.bfloat16)
         fused, _ = case.functions()

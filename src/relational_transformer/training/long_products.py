@@ -29,7 +29,7 @@ FEWEST_ROWS = 512
 
 
 class LongProducts(CustomGraphPass):
-    """`cut_long_products` as a pass of Inductor. Its caches know by the hash which version made a kernel."""
+    """`cut_long_products` as a pass of Inductor, whose caches tell versions of this file apart by its hash."""
 
     def __call__(self, graph: Graph) -> None:
         cut_long_products(graph)

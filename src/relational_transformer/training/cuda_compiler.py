@@ -13,11 +13,19 @@ from torch._inductor import compile_fx, config
 from torch._inductor.exc import InductorError
 from torch.fx import GraphModule
 
-OPTIONS = {"combo_kernels": True, "deterministic": True, "triton.mix_order_reduction": False}
+from .long_products import LongProducts
+
+OPTIONS = {
+    "combo_kernels": True,
+    "deterministic": True,
+    "triton.mix_order_reduction": False,
+    "post_grad_custom_pre_pass": LongProducts(),
+}
 """Small kernels that do not depend on each other are launched as one, and the order in which numbers are added up is
 not left to what a measurement found fastest, so that a run that is resumed adds as before. Reductions along different
 axes are not merged, which leaves some gradients unwritten (https://github.com/pytorch/pytorch/issues/193061, from torch
-2.10 on; no kernel of a training step of three seeds was such a one)."""
+2.10 on; no kernel of a training step of three seeds was such a one). Long products of few seeds are cut: a pass of the
+compiler, not of `compile_pass`, which is not called where a compiled function is found in a cache on disk."""
 
 NO_PADDING = {"shape_padding": False, "comprehensive_padding": False}
 """No time goes into trying whether odd matrix products would be faster padded, and nothing is padded inside. With
@@ -53,7 +61,8 @@ def cuda_compiler(graph: GraphModule, inputs: Sequence[Any]) -> Any:
 
 
 def cuda_compiler_of_even_sizes(graph: GraphModule, inputs: Sequence[Any]) -> Any:
-    """The same where all sizes are multiples of eight: `NO_PADDING`."""
+    """The same where all sizes of large products are multiples of eight, as an edge update makes its own in half
+    precision: `NO_PADDING`."""
     return compile_fx.compile_fx(graph, inputs, inner_compile=compile_pass, config_patches={**OPTIONS, **NO_PADDING})  # pyright: ignore[reportArgumentType]
 
 

@@ -17,14 +17,22 @@ pytest.importorskip("safetensors")
 SAVED = (RelationalTransformer, RelationalTransformerLayer, RelationalTransformerConv)
 
 
+def assert_same(again: torch.nn.Module, before: torch.nn.Module, *inputs: torch.Tensor) -> None:
+    """The same parameters to the bit, and the same outputs but for rounding: some processors add in another order where
+    a tensor lies elsewhere in memory."""
+    states = again.state_dict(), before.state_dict()
+    assert states[0].keys() == states[1].keys()
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+    for got, expected in zip(again(*inputs), before.eval()(*inputs), strict=True):
+        torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-6)
+
+
 class TestRoundTrip:
     @pytest.mark.parametrize("changes", [{}, {"update_edges": False}, {"dropout": 0.5}])
     def test_layer(self, tmp_path: Path, changes: dict):
         layer, graph = make_layer(**changes), make_graph(2)
         layer.save_pretrained(tmp_path)
-        again = RelationalTransformerLayer.from_pretrained(tmp_path)
-        for got, expected in zip(again(*graph), layer.eval()(*graph), strict=True):
-            assert torch.equal(got, expected)
+        assert_same(RelationalTransformerLayer.from_pretrained(tmp_path), layer, *graph)
 
     @pytest.mark.parametrize("global_mode", ["cat", "core", "att"])
     def test_transformer(self, tmp_path: Path, global_mode: str):
@@ -32,18 +40,15 @@ class TestRoundTrip:
         randomise(model)
         inputs = torch.randn(3, 4), torch.randn(3, 3, 3), torch.randn(2)
         model.save_pretrained(tmp_path / "new" / "folder")
-        again = RelationalTransformer.from_pretrained(str(tmp_path / "new" / "folder"))
-        assert torch.equal(again(*inputs).nodes, model(*inputs).nodes)
-        assert torch.equal(again(*inputs).edges, model(*inputs).edges)
+        assert_same(RelationalTransformer.from_pretrained(str(tmp_path / "new" / "folder")), model, *inputs)
 
     @pytest.mark.parametrize("mode", ["sparse", "complete"])
     def test_conv_with_sizes_from_its_first_input(self, tmp_path: Path, mode: str):
         conv = RelationalTransformerConv(-1, 8, heads=2, edge_dim=-1, mode=mode)
         graph = torch.randn(3, 5), torch.tensor([[0, 1], [1, 2]]), torch.randn(2, 4)
-        expected = conv(*graph)
+        conv(*graph)
         conv.save_pretrained(tmp_path)
-        for got, want in zip(RelationalTransformerConv.from_pretrained(tmp_path)(*graph), expected, strict=True):
-            assert torch.equal(got, want)
+        assert_same(RelationalTransformerConv.from_pretrained(tmp_path), conv, *graph)
 
     def test_keeps_the_dtype(self, tmp_path: Path):
         make_layer().bfloat16().save_pretrained(tmp_path)

@@ -65,6 +65,9 @@ def _narrow(kind: str) -> torch.dtype:
 # Where rounding is amplified: after 16 steps on own hints these gradients change by a relative 1e-4 when parameters
 # change by half a unit in their last place; so do those of the reference, which was computed in float32.
 GRADIENT_TOLERANCES = {"rt-bridges": 1e-3, "rt-dfs": 1e-3}
+# With every hint forced, half a unit in the last place of the parameters changes those of rt-bridges by up to 1.4e-5,
+# and float32 throughout by 2.2e-5 on some processors.
+FORCED_TOLERANCES = {("rt-bridges", torch.float32): 5e-5}
 LOGIT_TOLERANCES = {"rt-bridges": 3e-5}
 
 
@@ -88,7 +91,10 @@ def _assert_loss_and_gradients(reference: Reference, teacher_forced: bool, absol
     loss = reference.network(batch, noise).total
     torch.testing.assert_close(loss.item(), float(reference.arrays[f"loss_{kind}"]), rtol=2e-6, atol=0)
 
-    relative = 2e-5 if teacher_forced else GRADIENT_TOLERANCES.get(reference.name, 2e-5)
+    if teacher_forced:
+        relative = FORCED_TOLERANCES.get((reference.name, reference.dtype), 2e-5)
+    else:
+        relative = GRADIENT_TOLERANCES.get(reference.name, 2e-5)
     parameters = dict(reference.network.named_parameters())
     gradients = dict(zip(parameters, torch.autograd.grad(loss, list(parameters.values())), strict=True))
     expected = reference.tensors(f"grad_norm_{kind}|")

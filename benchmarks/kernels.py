@@ -8,7 +8,8 @@ ceilings.
 The fused path is compiled as well: its kernels are operators that the compiler leaves alone, and it fuses what is
 around them. Every path is captured in a CUDA graph and replayed; times are medians in microseconds. FLOP and bytes are
 the least that the function needs (each edge tensor read and written once), whatever a path really does; memory is the
-peak beyond the inputs, in sizes of the edge tensor.
+peak beyond the inputs, in sizes of the edge tensor. (Scores of pointers have no matrix products: they are far from the
+ceiling, which is one of products.)
 """
 
 import argparse

@@ -174,6 +174,8 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true", help="print the kernels that take longest")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = parser.parse_args()
+    if arguments.slices and (not arguments.device.startswith("cuda") or arguments.at_once > 15):
+        parser.error("slices are of a CUDA device, for at most 15 fleets at once")
 
     print(
         f"{arguments.model} on {arguments.task}, {hardware(torch.device(arguments.device))}, torch {torch.__version__}"

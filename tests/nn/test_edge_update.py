@@ -1,21 +1,21 @@
-"""The plain edge update, whose hidden sizes are padded where half precision wants even ones."""
+"""The plain edge update, whose hidden sizes are padded where half precision wants aligned ones."""
 
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call, vmap
 
 from relational_transformer.nn import EdgeUpdate
 from relational_transformer.nn import edge_update as function  # the module's name is the function's here
-from relational_transformer.nn.edge_update import padded, wants_even_sizes
-
-CUDA, CPU = torch.device("cuda"), torch.device("cpu")
+from relational_transformer.nn.alignment import padded
+from relational_transformer.nn.edge_update import wants_aligned_sizes
 
 
 @pytest.fixture
-def always_even(monkeypatch) -> None:
+def always_aligned(monkeypatch) -> None:
     """Pad on this device and in any precision."""
-    monkeypatch.setitem(function.__globals__, "wants_even_sizes", lambda device, dtype: True)
+    monkeypatch.setitem(function.__globals__, "wants_aligned_sizes", lambda edges: True)
 
 
 def make_update(hidden_sizes: tuple[int, int]) -> EdgeUpdate:
@@ -36,11 +36,18 @@ def operations(update: EdgeUpdate) -> list[str]:
     return [str(node.target) for node in program.graph.nodes]
 
 
-def test_half_precision_on_cuda_wants_even_sizes():
-    assert wants_even_sizes(CUDA, torch.bfloat16)
-    assert wants_even_sizes(CUDA, torch.float16)
-    assert not wants_even_sizes(CUDA, torch.float32)
-    assert not wants_even_sizes(CPU, torch.bfloat16)
+def test_half_precision_on_cuda_wants_aligned_sizes(monkeypatch):
+    def wants(device: str, dtype: torch.dtype) -> bool:
+        return wants_aligned_sizes(torch.empty(1, 1, 1, 12, device=device, dtype=dtype))
+
+    with FakeTensorMode():
+        assert wants("cuda", torch.bfloat16)
+        assert wants("cuda", torch.float16)
+        assert not wants("cuda", torch.float32)
+        assert not wants("cpu", torch.bfloat16)
+        monkeypatch.setattr(torch, "is_autocast_enabled", lambda device: True)
+        monkeypatch.setattr(torch, "get_autocast_dtype", lambda device: torch.bfloat16)
+        assert wants("cuda", torch.float32)
 
 
 def test_padding_adds_zeros_up_to_a_multiple_of_eight():
@@ -56,12 +63,12 @@ def test_padding_adds_zeros_up_to_a_multiple_of_eight():
 def test_padding_changes_no_result_and_no_gradient(hidden_sizes, request):
     update = make_update(hidden_sizes)
     expected = result_and_gradients(update)
-    request.getfixturevalue("always_even")
+    request.getfixturevalue("always_aligned")
     for ours, theirs in zip(result_and_gradients(update), expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.usefixtures("always_even")
+@pytest.mark.usefixtures("always_aligned")
 def test_padding_works_under_vmap():
     updates = [make_update((5, 12)) for _ in range(3)]
     parameters, _ = torch.func.stack_module_state(updates)  # pyright: ignore[reportArgumentType]
@@ -71,7 +78,7 @@ def test_padding_works_under_vmap():
         torch.testing.assert_close(ours, update(own_edges, own_nodes), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.usefixtures("always_even")
+@pytest.mark.usefixtures("always_aligned")
 def test_padding_works_under_autocast_and_compiles_as_one_graph():
     update = make_update((5, 12)).float()
     edges, nodes = torch.randn(2, 4, 4, 8), torch.randn(2, 4, 6)
@@ -85,7 +92,7 @@ def test_padding_works_under_autocast_and_compiles_as_one_graph():
 
 
 @pytest.mark.filterwarnings("ignore")  # the exporter warns about its own internals
-@pytest.mark.usefixtures("always_even")
+@pytest.mark.usefixtures("always_aligned")
 def test_only_odd_sizes_are_padded():
     assert any("pad" in name for name in operations(make_update((16, 12))))
     assert not any("pad" in name for name in operations(make_update((16, 8))))

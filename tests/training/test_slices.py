@@ -77,5 +77,9 @@ def test_what_is_given_back_can_be_had_again_on_the_same_stream(driver):
 
 def test_a_driver_without_slices_says_so_in_one_sentence(driver):
     driver.fails = "cuGreenCtxCreate"
-    with pytest.raises(RuntimeError, match="the driver cannot slice cuda:0: cuGreenCtxCreate says 1"):
-        Slices(DEVICE, driver).take(1)
+    slices = Slices(DEVICE, driver)
+    with pytest.raises(RuntimeError, match="the driver cannot slice cuda:0: cuGreenCtxCreate ends with error 1"):
+        slices.take(3)
+    assert len(slices.free) == 15, "what nobody got is lost"
+    with pytest.raises(RuntimeError, match=r"it is older than CUDA 12\.5, without cuDeviceGetDevResource"):
+        Slices(DEVICE, object())

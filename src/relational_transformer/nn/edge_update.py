@@ -5,10 +5,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from . import kernels
+from .alignment import padded
 from .initialization import reset_linear
-
-EVEN = 8
-"""Products of half precision are fast on CUDA if every row is a multiple of 16 bytes: of so many numbers."""
 
 
 def edge_update(
@@ -69,7 +67,7 @@ def edge_update(
     )
     if not dropout and kernels.enabled(edges):
         return kernels.edge_update(edges, receivers, senders, *parameters, eps=eps)
-    if wants_even_sizes(edges.device, edges.dtype):
+    if wants_aligned_sizes(edges):
         # Hidden channels without weights are ReLU(0) = 0, and add nothing.
         receivers, senders = padded(receivers, -1), padded(senders, -1)
         message_edge_weight = padded(message_edge_weight, -2)
@@ -89,23 +87,10 @@ def edge_update(
     return F.layer_norm(middle, edges.shape[-1:], feed_forward_norm_weight, feed_forward_norm_bias, eps)
 
 
-def wants_even_sizes(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether products of edges that are there, and of this type, are slow if hidden sizes are not multiples of `EVEN`.
-
-    >>> wants_even_sizes(torch.device("cuda"), torch.bfloat16), wants_even_sizes(torch.device("cpu"), torch.bfloat16)
-    (True, False)
-    """
-    return device.type == "cuda" and dtype in (torch.bfloat16, torch.float16)
-
-
-def padded(tensor: Tensor, dim: int) -> Tensor:
-    """A tensor with zeros added to its last dimension or the one before it, -1 or -2, up to a multiple of `EVEN`.
-
-    >>> padded(torch.ones(12, 3), -2).shape, padded(torch.ones(3, 12), -1).shape
-    (torch.Size([16, 3]), torch.Size([3, 16]))
-    """
-    missing = -tensor.shape[dim] % EVEN
-    return F.pad(tensor, (*((0, 0) if dim == -2 else ()), 0, missing)) if missing else tensor
+def wants_aligned_sizes(edges: Tensor) -> bool:
+    """Whether products with these edges are slow if hidden sizes are not aligned: in half precision on CUDA."""
+    dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else edges.dtype
+    return edges.is_cuda and dtype in (torch.bfloat16, torch.float16)
 
 
 class EdgeUpdate(nn.Module):

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from relational_transformer.nn.alignment import align, aligned_linear
 from relational_transformer.nn.initialization import reset_linear
 
-from .alignment import align, aligned_linear
 from .processor import GraphState, Processor, neighbours
 from .settings import Settings
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from relational_transformer.clrs.spec import Location, Type
 from relational_transformer.nn import ConcatLinear, kernels
+from relational_transformer.nn.alignment import ALIGNED
 from relational_transformer.nn.concat_linear import sum_of_products
 
 from .features import FeatureGroup, Packed
@@ -25,9 +26,6 @@ FEW = 4
 
 MANY = 64
 """Channels from which on it pays to compute some of them apart."""
-
-ALIGNED = 8
-"""Channels of a matrix product should be a multiple of it: otherwise a GPU takes several times as long."""
 
 Parts = tuple[Tensor, ...]
 """Vectors given as parts of a concatenation."""

@@ -12,7 +12,7 @@ Rows = list[dict[str, Any]]
 
 
 def draw_curves(path: Path, title: str, metrics: Rows, seeds: Rows) -> None:
-    """Reward and share of solved games of every seed against steps played, with the test scores at the edge."""
+    """Reward and share of solved games of every seed against steps played; test scores at the steps that were best."""
     _draw(path, title, [(f"C{number % 10}", None, metrics, number, seed) for number, seed in enumerate(seeds)])
 
 
@@ -48,7 +48,8 @@ def _draw(path: Path, title: str, lines: list[tuple[str, str | None, Rows, int, 
         left.plot(steps, [row["reward"][number] for row in metrics], color=color, linewidth=0.8, label=label)
         right.plot(steps, solved, color=color, linewidth=0.8)
         if seed["test"] is not None:
-            right.plot(steps[-1], 100 * seed["test"], marker="o", color=color, markersize=5, clip_on=False)
+            tested = seed.get("examples_of_best") or steps[-1]
+            right.plot(tested, 100 * seed["test"], marker="o", color=color, markersize=5, clip_on=False)
         best = max([best, 100 * (seed["test"] or 0), *(100 * share for share in shares if share is not None)])
     left.set(title="reward a step", xlabel="steps a seed")
     top = 101 if best > 50 else 1.1 * max(best, 1)

@@ -3,7 +3,7 @@
 The gradient of a fleet's weight is one product for every seed, a sum over all rows that the weight was applied to:
 [S, M, K] x [S, K, N] with a K of many thousands. cuBLAS gives every block of its 128 x 128 numbers to one
 multiprocessor, which adds them up alone; a plain product it cuts along K by itself, products for several seeds it does
-not.
+not. Each piece is rounded to the dtype of the product before the pieces are added up in float32.
 """
 
 import math
@@ -16,7 +16,8 @@ from torch.fx import Graph, Node
 aten = torch.ops.aten
 
 MULTIPROCESSORS = 132
-"""Of an H100 or H200. Not asked of the device: how a sum is cut, and so what it comes to, depends on shapes alone."""
+"""Of an H100 or H200 (as `nn.kernels.tiles` has it, which needs Triton). Not asked of the device: how a sum is cut, and
+so what it comes to, depends on shapes alone."""
 
 BLOCK = 128
 """Rows and columns of a product that one multiprocessor computes at a time."""

@@ -49,6 +49,8 @@ class Slice:
 class Slices:
     """The multiprocessors of a device in groups of eight, to be given out; 15 on an H200, of whose 132 twelve are left.
 
+    One for a device and process: two of them know nothing of each other, and give out the same groups.
+
     >>> slices = Slices(torch.device("cuda"))  # doctest: +SKIP
     >>> a_third = slices.take(len(slices.free) // 3)  # doctest: +SKIP
     >>> with torch.cuda.stream(a_third.stream): ...  # doctest: +SKIP
@@ -57,7 +59,7 @@ class Slices:
     def __init__(self, device: torch.device, driver: Any = None) -> None:
         self.device = device
         self._driver = driver or _driver_of(device)
-        self._number = device.index or 0
+        self._number = torch.cuda.current_device() if device.index is None else device.index
         every = Resource()
         self._call("cuDeviceGetDevResource", self._number, ctypes.byref(every), OF_MULTIPROCESSORS)
         count = ctypes.c_uint(every.multiprocessors // GROUP)
@@ -74,10 +76,10 @@ class Slices:
         """So many groups that nobody has."""
         if not 0 < number <= len(self.free):
             raise ValueError(f"{number} groups of multiprocessors were asked for, and {len(self.free)} are free")
-        groups, self.free = self.free[:number], self.free[number:]
-        groups = tuple(sorted(groups))
+        groups = tuple(sorted(self.free[:number]))
         if groups not in self._streams:
             self._streams[groups] = torch.cuda.ExternalStream(self._stream(groups), self.device)
+        self.free = self.free[number:]
         return Slice(self, groups, self._streams[groups])
 
     def _stream(self, groups: Sequence[int]) -> int:
@@ -91,9 +93,11 @@ class Slices:
         return stream.value
 
     def _call(self, name: str, *arguments: Any) -> None:
-        status = getattr(self._driver, name)(*arguments)
-        if status != 0:
-            raise RuntimeError(f"the driver cannot slice {self.device}: {name} says {status}")
+        function = getattr(self._driver, name, None)
+        if function is None:
+            raise RuntimeError(f"the driver cannot slice {self.device}: it is older than CUDA 12.5, without {name}")
+        if status := function(*arguments):
+            raise RuntimeError(f"the driver cannot slice {self.device}: {name} ends with error {status}")
 
 
 def _driver_of(device: torch.device) -> ctypes.CDLL:

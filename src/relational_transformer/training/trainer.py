@@ -66,6 +66,8 @@ class Trainer:
     A run is cut into parts, each ending in a validation. `run` yields every few steps without waiting for the device,
     so several trainers, each with a stream of its own, can share one GPU: go on with one that is not `busy`.
 
+    With `part_of_device` a run trains on a slice of the GPU, which it gives back for its test.
+
     `save` may be called whenever `run` has yielded: it completes the part that is under way. A run that goes on from
     there ends with the same numbers.
 
@@ -242,7 +244,9 @@ class Trainer:
     def _take_whole_device(self) -> None:
         """Give back the part of the device that the run has trained on, if it was one."""
         if self._part_of_device is not None:
-            self.stream = own_stream(self.device)
+            whole = own_stream(self.device)
+            whole.wait_stream(self._part_of_device.stream)
+            self.stream = whole
             self._part_of_device.give_back()
             self._part_of_device = None
 

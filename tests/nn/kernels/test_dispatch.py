@@ -52,6 +52,18 @@ def test_what_is_switched_off_stays_off(hopper):
         assert not kernels.enabled(edges(64))
 
 
+def test_pointers_are_scored_by_their_kernel_where_it_is_asked_for(hopper):
+    rows = torch.empty(2, 9, 1, 8, dtype=torch.bfloat16, device="cuda")
+    assert not kernels.scores_pointers(rows, 16)
+    with kernels.use_kernels(True):
+        assert kernels.scores_pointers(rows, 16)
+        assert kernels.scores_pointers(rows.float(), 128)
+        assert not kernels.scores_pointers(rows, 129)
+        assert not kernels.scores_pointers(rows.double(), 16)
+    with kernels.use_kernels(False):
+        assert not kernels.scores_pointers(rows, 16)
+
+
 def test_the_switch_holds_within_its_block_only():
     before = dispatch._mode
     with kernels.use_kernels("auto"):

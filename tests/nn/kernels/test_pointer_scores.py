@@ -33,6 +33,22 @@ def test_scores_and_gradients_are_as_exact_as_the_plain_path(case: PointerCase, 
     assert_at_most_twice_the_plain_error(case, dtype)
 
 
+@pytest.mark.parametrize("case", [replace(CASES[1], graphs=0), replace(CASES[1], choices=0)], ids=str)
+def test_nothing_to_score_has_gradients_of_zero(case: PointerCase):
+    inputs, (fused, _) = case.inputs(torch.float32), case.functions()
+    gradient = torch.zeros(1, case.graphs, 9, case.choices, 1, device=DEVICE)
+    scores, *gradients = output_and_gradients(fused, inputs, gradient)
+    assert scores.numel() == 0
+    assert [tensor.shape for tensor in gradients] == [tensor.shape for tensor in inputs]
+    assert not any(tensor.any() for tensor in gradients)
+
+
+def test_a_row_that_is_not_a_number_has_scores_that_are_none():
+    inputs, (fused, _) = CASES[1].inputs(torch.float32), CASES[1].functions()
+    inputs[0][0, 1, 2, 0, 7] = torch.nan
+    assert fused(*inputs).isnan().nonzero()[:, :3].unique(dim=0).tolist() == [[0, 1, 2]]
+
+
 def test_rows_shared_out_to_many_programs_give_the_same(monkeypatch):
     case = PointerCase(rows=50, choices=4, channels=16)
     inputs, (fused, _) = case.inputs(torch.float32), case.functions()

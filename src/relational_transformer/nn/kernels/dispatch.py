@@ -23,7 +23,7 @@ HAS_TRITON = importlib.util.find_spec("triton") is not None
 LARGE_GRAPH = 64
 """Nodes from which on attention and edge update were measured to be faster as kernels; in between nobody has looked."""
 MOST_CHOICES = 128
-"""Nodes that the kernel of pointer scores can choose among: all lie in the registers of a program."""
+"""Nodes that the kernel of pointer scores can choose among: a program has all of them."""
 ENVIRONMENT_MODES: dict[str, Mode] = {"auto": "auto", "on": True, "off": False}
 
 

@@ -10,7 +10,8 @@ from torch import Tensor
 from relational_transformer.nn.kernels.tiles import MULTIPROCESSORS, chunk_width
 
 PAIRS = 64
-"""Rows times choices that a program works on at once: with 64 channels, 32 maxima a thread."""
+"""Rows times choices that a program works on at once, unless the choices of one row are more: with 64 channels, 32
+maxima a thread."""
 PROGRAMS = 4 * MULTIPROCESSORS
 """Of the backward pass, at least: with fewer, the rows of a graph are shared out."""
 
@@ -31,6 +32,8 @@ def pointer_scores_backward(
     gradient: Tensor, rows: Tensor, choices: Tensor, weight: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of rows, in their dtype, and of choices and weight, in float32, given those of the scores."""
+    if not gradient.numel():
+        return torch.zeros_like(rows), torch.zeros_like(choices, dtype=torch.float32), torch.zeros_like(weight)
     seeds, batch, count, features, channels = rows.shape
     num_choices = choices.shape[2]
     sizes = _sizes(num_choices, features, channels)
@@ -39,13 +42,12 @@ def pointer_scores_backward(
     of_rows = torch.empty_like(rows)
     of_choices = rows.new_zeros((parts, *choices.shape), dtype=torch.float32)
     of_weight = rows.new_zeros((parts, seeds, batch, features, channels), dtype=torch.float32)
-    if gradient.numel():
-        grid = (seeds * batch * features, parts, chunks)
-        rows_of_part = triton.cdiv(count, parts * sizes["ROWS"]) * sizes["ROWS"]
-        _backward[grid](
-            gradient, rows, choices, weight, of_rows, of_choices, of_weight,
-            count, rows_of_part, num_choices, batch, choices.numel(), weight.numel() * batch, **sizes,
-        )  # fmt: skip
+    grid = (seeds * batch * features, parts, chunks)
+    rows_of_part = triton.cdiv(count, parts * sizes["ROWS"]) * sizes["ROWS"]
+    _backward[grid](
+        gradient, rows, choices, weight, of_rows, of_choices, of_weight,
+        count, rows_of_part, num_choices, batch, choices.numel(), weight.numel() * batch, **sizes,
+    )  # fmt: skip
     return of_rows, of_choices.sum(0), of_weight.sum((0, 2))
 
 
@@ -77,6 +79,12 @@ def _load(pointer, first, number, graph, feature, count, FEATURES: tl.constexpr,
 
 
 @triton.jit
+def _largest(ours, theirs):
+    """The larger one; what is not a number stays none, so that a seed that has diverged is seen."""
+    return tl.maximum(ours, theirs, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
 def _forward(
     rows, choices, weight, scores, count, num_choices, batch,
     ROWS: tl.constexpr, CHOICES: tl.constexpr, FEATURES: tl.constexpr, CHANNELS: tl.constexpr, CHUNK: tl.constexpr,
@@ -92,7 +100,7 @@ def _forward(
         right = _load(choices, 0, choice, graph, feature, num_choices, FEATURES, CHANNELS, channel)
         own = weight + (graph // batch * FEATURES + feature) * CHANNELS
         scale = tl.load(own + channel, mask=channel < CHANNELS, other=0.0)
-        total += tl.maximum(left[:, None, :], right[None, :, :]) * scale[None, None, :]
+        total += _largest(left[:, None, :], right[None, :, :]) * scale[None, None, :]
     at = ((graph * count + first + row)[:, None] * num_choices + choice[None, :]) * FEATURES + feature
     is_there = (first + row < count)[:, None] & (choice < num_choices)[None, :]
     tl.store(scores + at, tl.sum(total, axis=2), mask=is_there)
@@ -124,7 +132,7 @@ def _backward(
         # Where both are the largest, each gets half, as autograd has it.
         to_left = given * tl.where(ours > theirs, 1.0, tl.where(ours == theirs, 0.5, 0.0))
         to_right += given - to_left
-        to_weight += given * tl.maximum(ours, theirs)
+        to_weight += given * _largest(ours, theirs)
         row_at = ((graph * count + first + row) * FEATURES + feature) * CHANNELS
         row_is_there = (first + row < count)[:, None] & (channel < CHANNELS)[None, :]
         row_gradient = tl.sum(to_left, axis=1) * scale[None, :]

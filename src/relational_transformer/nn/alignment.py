@@ -8,15 +8,21 @@ ALIGNED = 8
 """Numbers of bfloat16 in 16 bytes. Rows of 180 numbers, say, begin anywhere, and are read in small pieces."""
 
 
-def align(tensor: Tensor, *dims: int) -> Tensor:
+def padded(tensor: Tensor, *dims: int) -> Tensor:
     """The tensor with zeros at the end of these dimensions (counted from the last, -1) up to a multiple of `ALIGNED`.
 
-    Only where it is compiled, so that the zeros cost next to nothing; otherwise the tensor as it is.
+    >>> padded(torch.ones(12, 3), -2).shape, padded(torch.ones(3, 12), -1, -2).shape
+    (torch.Size([16, 3]), torch.Size([8, 16]))
     """
     extra = {dim: -tensor.shape[dim] % ALIGNED for dim in dims}
-    if not torch.compiler.is_compiling() or not any(extra.values()):
+    if not any(extra.values()):
         return tensor
     return F.pad(tensor, [number for dim in range(-1, min(dims) - 1, -1) for number in (0, extra.get(dim, 0))])
+
+
+def align(tensor: Tensor, *dims: int) -> Tensor:
+    """The same where it is compiled, so that the zeros cost next to nothing; otherwise the tensor as it is."""
+    return padded(tensor, *dims) if torch.compiler.is_compiling() else tensor
 
 
 def aligned_linear(vectors: Tensor, linear: nn.Linear) -> Tensor:

@@ -13,6 +13,8 @@ import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass, get_hash_for_files
 from torch.fx import Graph, Node
 
+from .hoisted.tracing import add_call, result_of, shape_of
+
 aten = torch.ops.aten
 
 MULTIPROCESSORS = 132
@@ -45,7 +47,7 @@ def cut_long_products(graph: Graph) -> None:
     Products whose operands would have to be copied for it are left as they are.
     """
     for node in graph.find_nodes(op="call_function", target=aten.bmm.default):
-        left, right = (operand.meta["val"] for operand in _operands(node))
+        left, right = (result_of(operand) for operand in _operands(node))
         (batch, rows, length), columns = left.shape, right.shape[-1]
         if not all(isinstance(size, int) for size in (batch, rows, length, columns)):
             continue
@@ -81,25 +83,25 @@ def _operands(product: Node) -> tuple[Node, Node]:
 
 def _cut(graph: Graph, product: Node, pieces: int) -> None:
     left, right = _operands(product)
-    value = product.meta["val"]
+    value = result_of(product)
     precise = torch.promote_types(value.dtype, torch.float32)
     with graph.inserting_before(product):
-        left = _in_pieces(graph, _call(graph, aten.permute.default, left, [0, 2, 1]), pieces)  # [S P, K / P, M]
-        left = _call(graph, aten.permute.default, left, [0, 2, 1])
+        left = _in_pieces(graph, add_call(graph, aten.permute.default, left, [0, 2, 1]), pieces)  # [S P, K / P, M]
+        left = add_call(graph, aten.permute.default, left, [0, 2, 1])
         right = _in_pieces(graph, right, pieces)  # [S P, K / P, N]
-        products = _call(graph, aten.bmm.default, left, right)
-        products = _call(graph, aten.reshape.default, products, [len(value), pieces, *value.shape[1:]])
-        total = _call(graph, aten.sum.dim_IntList, products, [1], dtype=precise)
+        products = add_call(graph, aten.bmm.default, left, right)
+        products = add_call(graph, aten.reshape.default, products, [len(value), pieces, *value.shape[1:]])
+        total = add_call(graph, aten.sum.dim_IntList, products, [1], dtype=precise)
         if precise != value.dtype:
-            total = _call(graph, torch.ops.prims.convert_element_type.default, total, value.dtype)
+            total = add_call(graph, torch.ops.prims.convert_element_type.default, total, value.dtype)
     product.replace_all_uses_with(total)
     graph.erase_node(product)
 
 
 def _in_pieces(graph: Graph, rows: Node, pieces: int) -> Node:
     """[S, K, ...] -> [S P, K / P, ...]."""
-    batch, length, size = rows.meta["val"].shape
-    return _call(graph, aten.reshape.default, _reshaped(rows), [batch * pieces, length // pieces, size])
+    batch, length, size = shape_of(rows)
+    return add_call(graph, aten.reshape.default, _reshaped(rows), [batch * pieces, length // pieces, size])
 
 
 def _reshaped(node: Node) -> Node:
@@ -107,16 +109,7 @@ def _reshaped(node: Node) -> Node:
     not if they are pieces of the memory itself."""
     while node.target in (aten.reshape.default, aten.view.default):
         source = node.all_input_nodes[0]
-        if not source.meta["val"].is_contiguous():
+        if not result_of(source).is_contiguous():
             break
         node = source
-    return node
-
-
-def _call(graph: Graph, function: Any, *arguments: Any, **options: Any) -> Node:
-    """Add a call to a graph, with the fake tensor that it gives, which the compiler reads shapes and strides of."""
-    node = graph.call_function(function, arguments, options)
-    values = [argument.meta["val"] if isinstance(argument, Node) else argument for argument in arguments]
-    with torch.no_grad(), values[0].fake_mode:
-        node.meta["val"] = function(*values, **options)
     return node

@@ -28,7 +28,7 @@ def pointer_scores_operator(
 ) -> tuple[Tensor]:
     from relational_transformer.nn.kernels.pointer_scores_passes import pointer_scores_forward
 
-    return (pointer_scores_forward(rows.contiguous(), choices.contiguous(), weight.float().contiguous()),)
+    return (pointer_scores_forward(rows.contiguous(), choices.contiguous(), weight.contiguous()),)
 
 
 @pointer_scores_operator.register_fake
@@ -46,9 +46,7 @@ def pointer_scores_backward_operator(
 ) -> tuple[Tensor, Tensor, Tensor]:
     from relational_transformer.nn.kernels.pointer_scores_passes import pointer_scores_backward
 
-    return pointer_scores_backward(
-        gradient.contiguous(), rows.contiguous(), choices.contiguous(), weight.float().contiguous()
-    )
+    return pointer_scores_backward(*(tensor.contiguous() for tensor in (gradient, rows, choices, weight)))
 
 
 @pointer_scores_backward_operator.register_fake

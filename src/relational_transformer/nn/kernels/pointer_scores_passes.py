@@ -33,15 +33,16 @@ def pointer_scores_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of rows, in their dtype, and of choices and weight, in float32, given those of the scores."""
     if not gradient.numel():
-        return torch.zeros_like(rows), torch.zeros_like(choices, dtype=torch.float32), torch.zeros_like(weight)
+        of_choices, of_weight = (torch.zeros_like(tensor, dtype=torch.float32) for tensor in (choices, weight))
+        return torch.zeros_like(rows), of_choices, of_weight
     seeds, batch, count, features, channels = rows.shape
     num_choices = choices.shape[2]
     sizes = _sizes(num_choices, features, channels)
     chunks = triton.cdiv(channels, sizes["CHUNK"])
     parts = _parts(count, sizes["ROWS"], seeds * batch * features * chunks)
     of_rows = torch.empty_like(rows)
-    of_choices = rows.new_zeros((parts, *choices.shape), dtype=torch.float32)
-    of_weight = rows.new_zeros((parts, seeds, batch, features, channels), dtype=torch.float32)
+    of_choices = rows.new_empty((parts, *choices.shape), dtype=torch.float32)
+    of_weight = rows.new_empty((parts, seeds, batch, features, channels), dtype=torch.float32)
     grid = (seeds * batch * features, parts, chunks)
     rows_of_part = triton.cdiv(count, parts * sizes["ROWS"]) * sizes["ROWS"]
     _backward[grid](
@@ -79,6 +80,13 @@ def _load(pointer, first, number, graph, feature, count, FEATURES: tl.constexpr,
 
 
 @triton.jit
+def _load_weight(pointer, seed, feature, FEATURES: tl.constexpr, CHANNELS: tl.constexpr, channel):
+    """Some channels of the weight that a seed scores one pointer by, [CHUNK] in float32."""
+    at = (seed * FEATURES + feature) * CHANNELS + channel
+    return tl.load(pointer + at, mask=channel < CHANNELS, other=0.0).to(tl.float32)
+
+
+@triton.jit
 def _largest(ours, theirs):
     """The larger one; what is not a number stays none, so that a seed that has diverged is seen."""
     return tl.maximum(ours, theirs, propagate_nan=tl.PropagateNan.ALL)
@@ -98,8 +106,7 @@ def _forward(
         channel = start + tl.arange(0, CHUNK)
         left = _load(rows, first, row, graph, feature, count, FEATURES, CHANNELS, channel)
         right = _load(choices, 0, choice, graph, feature, num_choices, FEATURES, CHANNELS, channel)
-        own = weight + (graph // batch * FEATURES + feature) * CHANNELS
-        scale = tl.load(own + channel, mask=channel < CHANNELS, other=0.0)
+        scale = _load_weight(weight, graph // batch, feature, FEATURES, CHANNELS, channel)
         total += _largest(left[:, None, :], right[None, :, :]) * scale[None, None, :]
     at = ((graph * count + first + row)[:, None] * num_choices + choice[None, :]) * FEATURES + feature
     is_there = (first + row < count)[:, None] & (choice < num_choices)[None, :]
@@ -118,8 +125,7 @@ def _backward(
     channel = tl.program_id(2) * CHUNK + tl.arange(0, CHUNK)
     row, choice = tl.arange(0, ROWS), tl.arange(0, CHOICES)
     right = _load(choices, 0, choice, graph, feature, num_choices, FEATURES, CHANNELS, channel)
-    own = weight + (graph // batch * FEATURES + feature) * CHANNELS
-    scale = tl.load(own + channel, mask=channel < CHANNELS, other=0.0)
+    scale = _load_weight(weight, graph // batch, feature, FEATURES, CHANNELS, channel)
     to_right = tl.zeros([ROWS, CHOICES, CHUNK], tl.float32)
     to_weight = tl.zeros([ROWS, CHOICES, CHUNK], tl.float32)
     last = tl.minimum((part + 1) * rows_of_part, count)

@@ -17,7 +17,7 @@ import torch
 from torch.fx import Graph, Node
 
 from .terms import is_addition, without_reshapes
-from .tracing import result_of, shape_of
+from .tracing import add_call, result_of, shape_of
 
 aten = torch.ops.aten
 
@@ -149,8 +149,4 @@ class _Rewriting:
         return node if result_of(node).dtype == dtype else self._call(aten._to_copy.default, node, dtype=dtype)
 
     def _call(self, target: Any, *arguments: Any, **options: Any) -> Node:
-        node = self.graph.call_function(target, arguments, options)
-        values = torch.fx.map_arg(arguments, result_of)
-        with torch.no_grad():
-            node.meta["val"] = target(*values, **options)
-        return node
+        return add_call(self.graph, target, *arguments, **options)

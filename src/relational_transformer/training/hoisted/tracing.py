@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
 
@@ -46,6 +46,14 @@ def _seen_as_compiled(compiled: bool) -> Iterator[None]:
         yield
     finally:
         torch.compiler._is_compiling_flag = before
+
+
+def add_call(graph: Graph, target: Callable[..., Any], *arguments: Any, **options: Any) -> Node:
+    """Add a call to a graph, with the tensor without data that it gives."""
+    node = graph.call_function(target, arguments, options)
+    with torch.no_grad():
+        node.meta["val"] = target(*torch.fx.map_arg(arguments, result_of), **options)
+    return node
 
 
 def result_of(node: Node) -> Any:

@@ -52,8 +52,16 @@ def test_what_is_switched_off_stays_off(hopper):
         assert not kernels.enabled(edges(64))
 
 
-def test_pointers_are_scored_by_their_kernel_where_it_is_asked_for(hopper):
+def test_pointers_are_scored_by_their_kernel_on_hopper(hopper, monkeypatch):
     rows = torch.empty(2, 9, 1, 8, dtype=torch.bfloat16, device="cuda")
+    assert kernels.scores_pointers(rows, 16)
+    monkeypatch.setattr(torch.compiler, "is_exporting", lambda: True)
+    assert not kernels.scores_pointers(rows, 16)
+
+
+def test_pointers_are_scored_by_their_kernel_where_it_is_asked_for(hopper, monkeypatch):
+    rows = torch.empty(2, 9, 1, 8, dtype=torch.bfloat16, device="cuda")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (8, 0))
     assert not kernels.scores_pointers(rows, 16)
     with kernels.use_kernels(True):
         assert kernels.scores_pointers(rows, 16)

@@ -1,10 +1,10 @@
 """Which path runs: the fused kernels or the plain implementation.
 
 The default, ``auto``, takes the kernels that were measured to be faster than the compiled plain path
-(docs/performance.md): a whole layer as one kernel, where it fits (`whole_layer.is_one_kernel`), and those of attention
-and edge update in bfloat16 on large graphs (`are_faster`). ``RT_KERNELS=on`` in the environment, or ``with
-use_kernels(True):`` in the code, takes the latter always, on any CUDA device of compute capability 8.0 or more.
-``off`` and ``False`` take none.
+(docs/performance.md): a whole layer as one kernel, where it fits (`whole_layer.is_one_kernel`), those of attention and
+edge update in bfloat16 on large graphs (`are_faster`), and that of pointer scores (`scores_pointers`).
+``RT_KERNELS=on`` in the environment, or ``with use_kernels(True):`` in the code, takes the latter three always, on any
+CUDA device of compute capability 8.0 or more. ``off`` and ``False`` take none.
 """
 
 import importlib.util
@@ -66,14 +66,22 @@ def available(tensor: Tensor) -> bool:
 def are_faster(num_nodes: int, dtype: torch.dtype, device: torch.device) -> bool:
     """Whether attention and edge update are known to take less time as kernels than compiled: in bfloat16, on large
     graphs, on Hopper (and, as is supposed, later cards). They take half of the memory as well."""
-    on_device = device.type == "cuda" and HAS_TRITON and torch.cuda.get_device_capability(device) >= (9, 0)
-    return dtype == torch.bfloat16 and on_device and num_nodes >= LARGE_GRAPH
+    return dtype == torch.bfloat16 and on_hopper(device) and num_nodes >= LARGE_GRAPH
 
 
 def scores_pointers(rows: Tensor, num_choices: int) -> bool:
-    """Whether scores of pointers from these rows should come from their kernel: where kernels are asked for. By default
-    they do not: nobody has measured them."""
-    return _mode is True and available(rows) and num_choices <= MOST_CHOICES
+    """Whether scores of pointers from these rows should come from their kernel: on Hopper (and, as is supposed, later
+    cards), and wherever else kernels are asked for."""
+    if num_choices > MOST_CHOICES or not available(rows):
+        return False
+    if _mode == "auto":
+        return on_hopper(rows.device) and not torch.compiler.is_exporting()  # what is exported may run elsewhere
+    return _mode
+
+
+def on_hopper(device: torch.device) -> bool:
+    """Whether a device is of compute capability 9.0 or more, for which `auto` was measured."""
+    return device.type == "cuda" and HAS_TRITON and torch.cuda.get_device_capability(device) >= (9, 0)
 
 
 def enabled(edges: Tensor) -> bool:

@@ -43,8 +43,20 @@ def test_cards_on_which_nobody_measured_take_the_plain_path(hopper, monkeypatch)
 
 
 def test_what_is_exported_has_no_kernels(hopper, monkeypatch):
-    monkeypatch.setattr(torch.compiler, "is_exporting", lambda: True)
+    monkeypatch.setattr(torch.compiler, "_is_exporting_flag", True)
     assert not kernels.enabled(edges(64))
+
+
+class SaysWhetherItIsExported(torch.nn.Module):
+    def forward(self, numbers: torch.Tensor) -> torch.Tensor:
+        return numbers + 1 if dispatch.is_exporting() else numbers
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_what_is_compiled_is_not_exported(strict: bool):
+    model, zero = SaysWhetherItIsExported(), torch.zeros(1)
+    assert torch.compile(model, backend="eager", fullgraph=True)(zero) == 0
+    assert torch.export.export(model, (zero,), strict=strict).module()(zero) == 1
 
 
 def test_what_is_switched_off_stays_off(hopper):
@@ -55,7 +67,7 @@ def test_what_is_switched_off_stays_off(hopper):
 def test_pointers_are_scored_by_their_kernel_on_hopper(hopper, monkeypatch):
     rows = torch.empty(2, 9, 1, 8, dtype=torch.bfloat16, device="cuda")
     assert kernels.scores_pointers(rows, 16)
-    monkeypatch.setattr(torch.compiler, "is_exporting", lambda: True)
+    monkeypatch.setattr(torch.compiler, "_is_exporting_flag", True)
     assert not kernels.scores_pointers(rows, 16)
 
 

@@ -75,7 +75,7 @@ def scores_pointers(rows: Tensor, num_choices: int) -> bool:
     if num_choices > MOST_CHOICES or not available(rows):
         return False
     if _mode == "auto":
-        return on_hopper(rows.device) and not torch.compiler.is_exporting()  # what is exported may run elsewhere
+        return on_hopper(rows.device) and not is_exporting()
     return _mode
 
 
@@ -84,10 +84,18 @@ def on_hopper(device: torch.device) -> bool:
     return device.type == "cuda" and HAS_TRITON and torch.cuda.get_device_capability(device) >= (9, 0)
 
 
+def is_exporting() -> bool:
+    """Whether a model is being exported, which may then run elsewhere, where there are no kernels.
+
+    It is `torch.compiler.is_exporting()`, which torch 2.11 takes for true wherever it compiles.
+    """
+    return torch.compiler._is_exporting_flag
+
+
 def enabled(edges: Tensor) -> bool:
     """Whether attention and edge update should call their kernels on these edges, [..., N, N, edge_size]."""
     if _mode == "auto":
-        if not edges.is_cuda or torch.compiler.is_exporting():  # what is exported may run elsewhere
+        if not edges.is_cuda or is_exporting():
             return False
         dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else edges.dtype
         return are_faster(edges.shape[-2], dtype, edges.device)

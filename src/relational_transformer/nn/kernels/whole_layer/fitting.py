@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from relational_transformer.nn.kernels.dispatch import current_mode
+from relational_transformer.nn.kernels.dispatch import current_mode, is_exporting
 
 from .launching import has_emulator
 from .parameters import CHANNELS, EDGE_HIDDEN, HEAD_SIZE, HEADS, MESSAGE_HIDDEN, NODE_HIDDEN
@@ -49,7 +49,7 @@ def _has_sizes(layer: Any, sizes: dict[str, Any]) -> bool:
 def _are_for_kernels(nodes: Tensor) -> bool:
     if current_mode() is False or nodes.dtype != torch.bfloat16:
         return False
-    if torch.is_autocast_enabled(nodes.device.type) or torch.compiler.is_exporting():
+    if torch.is_autocast_enabled(nodes.device.type) or is_exporting():
         return False
     # The number of nodes last: asked for elsewhere, it would bind those who export or compile for any number.
     return _has_device(nodes) and nodes.shape[-2] <= MOST_NODES

@@ -38,7 +38,7 @@ class EncoderLinear(NamedTuple):
 class ColumnEncoder(nn.Module):
     r"""The sum of a Linear for each feature, $\sum_f (W_f x_f + b_f)$, as one product.
 
-    Biases stay apart, as each is learnt on its own. Shapes: columns [..., K] -> [..., size].
+    Biases stay apart, as each is learnt on its own. Shapes: blocks of columns, K together, [..., K'] -> [..., size].
     """
 
     def __init__(self, features: Sequence[tuple[str, int, int]], size: int) -> None:
@@ -60,10 +60,11 @@ class ColumnEncoder(nn.Module):
             truncated_normal_(self.weight[linear.rows], linear.rows.stop - linear.rows.start)
         self.bias.zero_()
 
-    def forward(self, columns: Tensor) -> Tensor:
+    def forward(self, blocks: Sequence[Tensor]) -> Tensor:
         # Columns are never in half precision, where different keys would become equal.
-        with torch.autocast(columns.device.type, enabled=False):
-            encoded = mix(columns, self.weight.to(columns.dtype)) + self.bias.to(columns.dtype).sum(0)
+        dtype = blocks[0].dtype
+        with torch.autocast(blocks[0].device.type, enabled=False):
+            encoded = mix(blocks, self.weight.to(dtype)) + self.bias.to(dtype).sum(0)
         return encoded.to(self.weight.dtype)
 
     def extra_repr(self) -> str:
@@ -71,20 +72,25 @@ class ColumnEncoder(nn.Module):
         return f"{', '.join(names)} -> {self.weight.shape[1]}"
 
 
-def mix(columns: Tensor, rows: Tensor) -> Tensor:
-    r"""$\sum_k x_k w_k$: columns [..., K], rows [K, size] -> [..., size]."""
+def mix(blocks: Sequence[Tensor], rows: Tensor) -> Tensor:
+    r"""$\sum_k x_k w_k$: blocks of columns, K together, [..., K'], rows [K, size] -> [..., size]."""
     if not torch.compiler.is_compiling() or len(rows) > FEW:
-        return columns @ rows
-    products = [column.unsqueeze(-1) * row for column, row in zip(columns.unbind(-1), rows.unbind(0), strict=True)]
+        return torch.cat([*blocks], dim=-1) @ rows
+    columns = [column for block in blocks for column in block.unbind(-1)]
+    products = [column.unsqueeze(-1) * row for column, row in zip(columns, rows.unbind(0), strict=True)]
     return sum(products[1:], products[0])
+
+
+Blocks = tuple[Tensor, ...]
+"""The columns of each group of features, [..., K]. They stay apart because few have gradients: decisions have none."""
 
 
 class Columns(NamedTuple):
     """Features as numbers, of nodes [B, N, K], edges [B, N, N, K] and graphs [B, K]; None where there are none."""
 
-    nodes: Tensor | None
-    edges: Tensor | None
-    globals: Tensor | None
+    nodes: Blocks | None
+    edges: Blocks | None
+    globals: Blocks | None
 
 
 class Encoder(nn.Module):
@@ -113,7 +119,7 @@ class Encoder(nn.Module):
         columns = self.columns(features, num_nodes, node_mask)
         adjacency = None
         if need_adjacency and self.num_relations and columns.edges is not None:
-            relations = columns.edges[..., : self.num_relations]
+            relations = torch.cat(columns.edges, dim=-1)[..., : self.num_relations]
             adjacency = (relations + relations.transpose(-2, -3) > 0).any(-1)
         return EncodedFeatures(
             _encode(self.nodes, columns.nodes),
@@ -125,21 +131,30 @@ class Encoder(nn.Module):
     def columns(self, features: Packed, num_nodes: int, node_mask: Tensor | None = None) -> Columns:
         """What the Linears are given, in float32 or better."""
 
-        def of(groups: Sequence[FeatureGroup], encoder: ColumnEncoder | None) -> Tensor | None:
-            if encoder is None:
-                return None
-            dtype = torch.promote_types(encoder.weight.dtype, torch.float32)
-            return torch.cat(
-                [_columns(group, features[group.key], num_nodes, node_mask, dtype) for group in groups], dim=-1
-            )
-
+        seen = features, num_nodes, node_mask
         return Columns(
-            of(self.node_groups, self.nodes), of(self.edge_groups, self.edges), of(self.global_groups, self.globals)
+            _blocks(self.node_groups, self.nodes, *seen),
+            _blocks(self.edge_groups, self.edges, *seen),
+            _blocks(self.global_groups, self.globals, *seen),
         )
 
 
-def _encode(encoder: ColumnEncoder | None, columns: Tensor | None) -> Tensor | None:
-    return None if encoder is None or columns is None else encoder(columns)
+def _blocks(
+    groups: Sequence[FeatureGroup],
+    encoder: ColumnEncoder | None,
+    features: Packed,
+    num_nodes: int,
+    node_mask: Tensor | None,
+) -> Blocks | None:
+    """What an encoder is given of its groups; None where there is no encoder."""
+    if encoder is None:
+        return None
+    dtype = torch.promote_types(encoder.weight.dtype, torch.float32)
+    return tuple(_columns(group, features[group.key], num_nodes, node_mask, dtype) for group in groups)
+
+
+def _encode(encoder: ColumnEncoder | None, blocks: Blocks | None) -> Tensor | None:
+    return None if encoder is None or blocks is None else encoder(blocks)
 
 
 def one_hot(index: Tensor, num_classes: int) -> Tensor:

@@ -16,7 +16,7 @@ from relational_transformer.processors.relational import RelationalProcessor
 from relational_transformer.processors.transformer import Transformer
 
 from .decoders import FEW, pool, precise, read_out
-from .encoders import Columns, mix
+from .encoders import Blocks, Columns, mix
 from .features import Batch, Packed
 from .folding import Folded, Parts, at_map, fold, maps_of, unfold
 from .hints import decide, feed_hints
@@ -138,11 +138,12 @@ def _enter(
         columns = network.hint_encoder.columns(hints, num_nodes)
     made: Packed = {}
     for location, maps in maps_of(network).items():
-        numbers, state = getattr(columns, location), None if hidden is None else getattr(hidden, location)
+        blocks, state = getattr(columns, location), None if hidden is None else getattr(hidden, location)
         for name, start in maps.items():
             total = made.get(name, parts[f"made.{name}"])
-            if numbers is not None:
-                mixed = mix(at_map(numbers, location, name), parts[f"rows.{location}.{name}"])
+            if blocks is not None:
+                blocks_of_map = [at_map(block, location, name) for block in blocks]
+                mixed = mix(blocks_of_map, parts[f"rows.{location}.{name}"])
                 total = total + mixed.to(total.dtype)
             if state is not None and start == 0 and f"hidden.{name}" in parts:
                 total = total + F.linear(state, parts[f"hidden.{name}"])
@@ -158,11 +159,11 @@ def _enter(
     return *network.processor.transformer.with_core(*vectors), readings
 
 
-def _read_pooled(parts: Parts, columns: Tensor | None) -> Tensor:
+def _read_pooled(parts: Parts, blocks: Blocks | None) -> Tensor:
     """The readout of a maximum over nodes, which no linear map can look through: here encoded nodes are built."""
     nodes = parts["pooled.nodes"]
-    if columns is not None:
-        nodes = nodes + mix(columns, parts["pooled.rows"]).to(nodes.dtype)
+    if blocks is not None:
+        nodes = nodes + mix(blocks, parts["pooled.rows"]).to(nodes.dtype)
     reading = read_out((pool(nodes),), parts["pooled.weight"], parts["pooled.bias"])
     return reading.to(precise(reading))
 

@@ -237,7 +237,7 @@ class Network(nn.Module):
         # Decisions have no gradient, so the next step sends none back to what they are made of.
         scalars = {group.key for group in self.hints if group.type == Type.SCALAR}
         kept = {key: logits if key in scalars else logits.detach() for key, logits in carried.hints.items()}
-        return carried._replace(hints=kept, hint_losses=added)
+        return Carry(carried.hidden, kept, carried.outputs, added)
 
     def add_hint_losses(self, so_far: Packed, logits: Packed, step: Step, node_mask: Tensor | None = None) -> Packed:
         """The losses of all hints, [F] by key, with those of this step's logits."""

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from relational_transformer.training import RunFolder, Trainer
+from relational_transformer.training.session import train_together
 from relational_transformer.training.slices import Slices
 from tests.gpu.test_training import NO_EDGE_UPDATES, config, run
 
@@ -62,3 +63,13 @@ def test_a_fleet_on_a_slice_trains_to_the_bits_of_one_on_the_whole_device(tmp_pa
         trainer.finish()
     assert torch.equal(trainer.fleet.values, whole.fleet.values)
     assert torch.equal(trainer.validation_scores, whole.validation_scores)
+
+
+@pytest.mark.filterwarnings("ignore")  # compilers of torch warn about their own internals
+def test_fleets_that_share_out_the_device_end_as_they_do_alone(tmp_path):
+    settings = [config("bfs"), config("insertion_sort"), config("binary_search")]
+    runs = [(setting, str(tmp_path / setting.task)) for setting in settings]
+    sliced = train_together(runs, DEVICE, at_once=2, sliced=True)
+    for setting, result in zip(settings, sliced, strict=True):
+        (alone,) = train_together([(setting, str(tmp_path / f"alone-{setting.task}"))], DEVICE)
+        assert alone["seeds"] == result["seeds"]

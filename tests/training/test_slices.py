@@ -5,7 +5,7 @@ import ctypes
 import pytest
 import torch
 
-from relational_transformer.training.slices import GROUP, Resource, Slices
+from relational_transformer.training.slices import GROUP, Resource, Shares, Slices
 
 DEVICE = torch.device("cuda", 0)
 
@@ -73,6 +73,18 @@ def test_what_is_given_back_can_be_had_again_on_the_same_stream(driver):
     rest.give_back()
     rest.give_back()  # twice is as good as once
     assert len(slices.free) == 13
+
+
+def test_fleets_at_once_have_equal_shares(driver):
+    shares = Shares(DEVICE, 4, driver)
+    taken = [shares.take() for _ in range(4)]
+    assert [one.multiprocessors for one in taken] == [3 * GROUP] * 4
+    taken[1].give_back()  # this fleet has ended, and the next begins
+    assert len(shares.take().groups) == 3
+    with pytest.raises(ValueError, match="cuda:0 has slices for 15 fleets at once, and 16 were asked for"):
+        Shares(DEVICE, 16, driver)
+    with pytest.raises(ValueError, match="slices are of a GPU, and cpu is none"):
+        Shares(torch.device("cpu"), 2)
 
 
 def test_a_driver_without_slices_says_so_in_one_sentence(driver):

@@ -100,6 +100,23 @@ class Slices:
             raise RuntimeError(f"the driver cannot slice {self.device}: {name} ends with error {status}")
 
 
+class Shares:
+    """Equal slices of a device for so many fleets at once."""
+
+    def __init__(self, device: torch.device, number: int, driver: Any = None) -> None:
+        if device.type != "cuda":
+            raise ValueError(f"slices are of a GPU, and {device} is none")
+        self._slices = Slices(device, driver)
+        self.groups = len(self._slices.free) // number
+        if self.groups == 0:
+            most = len(self._slices.free)
+            raise ValueError(f"{device} has slices for {most} fleets at once, and {number} were asked for")
+
+    def take(self) -> Slice:
+        """The next one's share."""
+        return self._slices.take(self.groups)
+
+
 def _driver_of(device: torch.device) -> ctypes.CDLL:
     """NVIDIA's driver, with a context of the device."""
     torch.zeros(1, device=device)

@@ -25,7 +25,8 @@ def main() -> int:
     threading.Thread(target=_stop_with_the_sweep, daemon=True).start()
     try:
         runs = [Run.from_dict(content) for content in order["runs"]]
-        execute_together(runs, find_device(order["device"]), order["checkpoint_seconds"], order["at_once"])
+        device, at_once = find_device(order["device"]), order["at_once"]
+        execute_together(runs, device, order["checkpoint_seconds"], at_once, sliced=order["sliced"])
     except KeyboardInterrupt as stop:
         print(stop, file=sys.stderr)
         return STOPPED

@@ -14,7 +14,7 @@ from relational_transformer.training import Protocol, fleet_methods
 from relational_transformer.training.data import draw, load_split
 from relational_transformer.training.engine import MOST_SEEDS_THAT_SHARE, Engine
 from relational_transformer.training.fleet import Fleet, initialise
-from relational_transformer.training.hoisted import plan, trajectory
+from relational_transformer.training.hoisted import plan, shared_steps
 from relational_transformer.training.hoisted.tracing import trace
 from relational_transformer.training.precision import Precision, set_precision
 from relational_transformer.training.splits import make_split
@@ -115,7 +115,7 @@ def test_of_all_parameters_only_the_scores_of_pointers_go_through_the_steps(mode
     monkeypatch.setattr("relational_transformer.training.hoisted.terms.FEW", 2 * 5 * 24)  # of nodes, not of edges
     engine = make_engine(model, "bfs")
     loss_and_gradient(engine)
-    (made,) = engine._hoisted._plans
+    ((made, _),) = engine._hoisted._plans
     (others,) = made.pieces.step.graph.find_nodes(op="placeholder", target="others")
     (blocks,) = others.users
     assert blocks.args[1] == [engine.fleet.parameters["decoders.readouts.score.weight"].numel()]
@@ -141,7 +141,7 @@ def test_what_is_kept_for_the_weights_decides_about_recomputing(monkeypatch):
     )
     engine._must_recompute()
     of_a_step = engine._hoisted.kept_bytes(1)
-    (made,) = engine._hoisted._plans
+    ((made, _),) = engine._hoisted._plans
     kept = sum(8 * tensor.numel() for tensor in (*made.pieces.rows, *made.pieces.taps) if tensor.is_floating_point())
     assert of_a_step == 2 * kept
     engine._hoisted._plans.clear()
@@ -171,13 +171,13 @@ def test_where_memory_is_short_steps_are_first_taken_one_by_one_and_then_compute
 def test_nothing_of_a_trajectory_outlives_it(monkeypatch, model: str):
     engine = make_engine(model, "bfs")
     kept = []
-    begin = trajectory._Shared.__init__
+    begin = shared_steps._Shared.__init__
 
-    def noted(shared: trajectory._Shared, *arguments) -> None:
+    def noted(shared: shared_steps._Shared, *arguments) -> None:
         kept.append(weakref.ref(shared))
         begin(shared, *arguments)
 
-    monkeypatch.setattr(trajectory._Shared, "__init__", noted)
+    monkeypatch.setattr(shared_steps._Shared, "__init__", noted)
     gc.collect()
     gc.disable()
     try:

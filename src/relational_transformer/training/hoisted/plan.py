@@ -8,18 +8,13 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from relational_transformer.reasoning.features import Packed
-from relational_transformer.reasoning.network import Carry, Network
-from relational_transformer.reasoning.steps import Step
-
 from ..compiling import compiled_for
-from ..first_carry import like_later_ones
-from ..fleet_methods import FleetMethods
-from ..over_seeds import over_seeds
-from ..precision import Precision, for_computing
 from .gradients import side_by_side, weight_gradients
 from .splitting import Pieces, split
 from .tracing import trace
+
+Prepare = Callable[[Tensor], Tensor]
+"""What is done to something learnt before steps see it, such as to round it."""
 
 
 @dataclass(frozen=True)
@@ -27,74 +22,83 @@ class Plan:
     """What is run.
 
     Attributes:
+        prepare: what is done first to each tensor that is learnt.
         pieces: a step cut in two.
-        start: the carry before the first step.
         once: what `pieces.once` is compiled to.
         step: what `pieces.step` is compiled to.
-        backward: parameters, the other fixed tensors, the gradients of weights and others -> that of the parameters.
+        backward: what is learnt, the other fixed tensors, the gradients of weights and others -> those of what is
+            learnt.
     """
 
+    prepare: Prepare
     pieces: Pieces
-    start: Carry
     once: Callable[..., Sequence[Tensor]]
     step: Callable[..., Sequence[Tensor]]
     backward: Callable[..., Sequence[Tensor]]
 
+    @property
+    def bytes_of_step(self) -> int:
+        """What a step leaves behind for the gradients of the weights: as it leaves it, and side by side."""
+        kept = (*self.pieces.rows, *self.pieces.taps)
+        return 2 * sum(tensor.numel() * tensor.element_size() for tensor in kept)
+
 
 def make_plan(
-    methods: FleetMethods, network: Network, precision: Precision, values: Tensor, inputs: Packed, step: Step
+    step: Callable[..., list[Tensor]],
+    learnt: Sequence[Tensor],
+    inputs: Sequence[Tensor],
+    changing: Sequence[Tensor],
+    *,
+    prepare: Prepare,
+    device: torch.device,
+    compiled: bool,
 ) -> Plan:
-    """The plan for parameters `values`, inputs and steps that look like these."""
-    values = values.detach()
-    computed = for_computing(values, precision).detach().requires_grad_()
-    encode, begin, advance = (
-        over_seeds(network, method, keep_axis=True) for method in ("encode_inputs", "initial_carry", "training_step")
-    )
-    with torch.no_grad():
-        parameters = methods.fleet.split(computed)
-        start = begin(parameters, encode(parameters, inputs))
-    fixed = (computed, inputs, step.totals)
-    arguments = (*fixed, like_later_ones(network, start), step._replace(totals={}))
-
-    def whole_step(*tensors: Tensor) -> list[Tensor]:
-        values, inputs, totals, carry, step = with_tensors(arguments, tensors)
-        parameters = methods.fleet.split(values)
-        return tensors_of(advance(parameters, encode(parameters, inputs), carry, step._replace(totals=totals)))
-
-    _, *other_inputs = tensors_of(fixed)
-    pieces = split(trace(whole_step, tensors_of(arguments), methods.compiled), 1 + len(other_inputs))
-    backward, example = _trace_backward(pieces, values, other_inputs, precision, methods.compiled)
+    """The plan for a step, `step(*learnt, *inputs, *changing)`, of tensors that look like these. What is `learnt` (it
+    is given prepared) and the `inputs` are the same in all steps."""
+    learnt = [tensor.detach() for tensor in learnt]
+    prepared = [prepare(tensor).detach().requires_grad_() for tensor in learnt]
+    traced = trace(step, [*prepared, *inputs, *changing], compiled)
+    pieces = split(traced, len(learnt) + len(inputs), len(learnt))
+    backward, example = _trace_backward(pieces, learnt, inputs, prepare, compiled)
     graphs = (pieces.once, pieces.step, backward)
-    plan = Plan(pieces, start, *(compiled_for(one, methods.device) if methods.compiled else one for one in graphs))
+    plan = Plan(prepare, pieces, *(compiled_for(one, device) if compiled else one for one in graphs))
     with torch.no_grad():
         plan.backward(*example)  # compiled here, and not in the thread that autograd will call it from
     return plan
 
 
 def _trace_backward(
-    pieces: Pieces, values: Tensor, inputs: list[Tensor], precision: Precision, for_compiler: bool
+    pieces: Pieces, learnt: Sequence[Tensor], inputs: Sequence[Tensor], prepare: Prepare, for_compiler: bool
 ) -> tuple[torch.fx.GraphModule, list[Tensor]]:
     """`Plan.backward` as a graph, and what it may be called with."""
+    num_learnt, num_fixed = len(learnt), len(learnt) + len(inputs)
 
-    def learnt_of(values: Tensor, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
-        return pieces.once(for_computing(values, precision), *inputs)[: pieces.num_weights + pieces.has_others]
+    def weights_and_others(fixed: Sequence[Tensor]) -> Sequence[Tensor]:
+        results = pieces.once(*map(prepare, fixed[:num_learnt]), *fixed[num_learnt:])
+        return results[: pieces.num_weights + pieces.has_others]
 
-    def backward(values: Tensor, *rest: Tensor) -> Sequence[Tensor]:
+    def backward(*tensors: Tensor) -> Sequence[Tensor]:
         with torch.enable_grad():
-            leaf = values.detach().requires_grad_()
-            results = zip(learnt_of(leaf, rest[: len(inputs)]), rest[len(inputs) :], strict=True)
-            learnt = [(result, gradient) for result, gradient in results if result.requires_grad]
-            return torch.autograd.grad([one for one, _ in learnt], leaf, [gradient for _, gradient in learnt])
+            leaves = [tensor.detach().requires_grad_() for tensor in tensors[:num_learnt]]
+            made = weights_and_others([*leaves, *tensors[num_learnt:num_fixed]])
+            pairs = [pair for pair in zip(made, tensors[num_fixed:], strict=True) if pair[0].requires_grad]
+            return torch.autograd.grad(
+                [result for result, _ in pairs],
+                leaves,
+                [gradient for _, gradient in pairs],
+                allow_unused=True,
+                materialize_grads=True,
+            )
 
     # The graph depends on how the gradients are laid out: so they are made once, of one step of zeros.
     with torch.no_grad():
-        learnt = learnt_of(values, inputs)
+        made = weights_and_others([*learnt, *inputs])
         rows, taps = (
-            [values.new_zeros(one.shape, dtype=one.dtype) for one in like] for like in (pieces.rows, pieces.taps)
+            [learnt[0].new_zeros(one.shape, dtype=one.dtype) for one in like] for like in (pieces.rows, pieces.taps)
         )
-        weights, others = learnt[: pieces.num_weights], learnt[pieces.num_weights :]
+        weights, others = made[: pieces.num_weights], made[pieces.num_weights :]
         gradients = weight_gradients(pieces.terms, weights, side_by_side([rows]), side_by_side([taps]))
-    example = [values, *inputs, *gradients, *others]
+    example = [*learnt, *inputs, *gradients, *others]
     graph = trace(backward, example, for_compiler)
     for node in graph.graph.find_nodes(op="call_function", target=torch.ops.aten.view.default):
         node.target = torch.ops.aten.reshape.default  # a compiler may lay out otherwise what is seen in another shape

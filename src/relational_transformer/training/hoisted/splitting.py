@@ -59,15 +59,16 @@ class Pieces:
     rows: list[torch.Tensor]
 
 
-def split(traced: GraphModule, num_fixed: int) -> Pieces:
-    """Cut the graph of a step. Its first `num_fixed` inputs are the same in all steps; what is learnt is the first."""
+def split(traced: GraphModule, num_fixed: int, num_learnt: int = 1) -> Pieces:
+    """Cut the graph of a step. Its first `num_fixed` inputs are the same in all steps; the first `num_learnt` of them
+    are learnt."""
     nodes = [node for node in traced.graph.nodes if node.op == "call_function"]
     inputs = traced.graph.find_nodes(op="placeholder")
     (output,) = traced.graph.find_nodes(op="output")
-    sorted_nodes = _sort(nodes, inputs[:num_fixed], inputs[num_fixed:])
+    sorted_nodes = _sort(nodes, inputs[:num_fixed], inputs[num_fixed:], num_learnt)
     if distribute(traced.graph, sorted_nodes.fixed, sorted_nodes.learnt, _overwritten(nodes)):
         nodes = [node for node in traced.graph.nodes if node.op == "call_function"]
-        sorted_nodes = _sort(nodes, inputs[:num_fixed], inputs[num_fixed:])
+        sorted_nodes = _sort(nodes, inputs[:num_fixed], inputs[num_fixed:], num_learnt)
     overwritten = _overwritten(nodes)  # what is read of these depends on when
     ends = [node for node in sorted_nodes.changing if node not in overwritten]
     found = find_terms(ends, sorted_nodes.learnt, sorted_nodes.fixed | overwritten)
@@ -84,8 +85,8 @@ class _Sorted:
     changing: list[Node]
 
 
-def _sort(nodes: list[Node], fixed_inputs: list[Node], changing_inputs: list[Node]) -> _Sorted:
-    fixed, learnt = set(fixed_inputs), set(fixed_inputs[:1])
+def _sort(nodes: list[Node], fixed_inputs: list[Node], changing_inputs: list[Node], num_learnt: int) -> _Sorted:
+    fixed, learnt = set(fixed_inputs), set(fixed_inputs[:num_learnt])
     changing, all_changing = [], {*changing_inputs, *_overwritten(nodes)}
     for node in nodes:
         before = node.all_input_nodes

@@ -1,0 +1,147 @@
+"""What lies between layers, its shared part differentiated once: the same losses and gradients, whatever the layers."""
+
+import gc
+import weakref
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from relational_transformer.processors.settings import find_settings
+from relational_transformer.reasoning.build import build_network
+from relational_transformer.training import Protocol, engine, fleet_methods
+from relational_transformer.training.data import draw, load_split
+from relational_transformer.training.engine import Engine
+from relational_transformer.training.fleet import Fleet, initialise
+from relational_transformer.training.hoisted import plan, shared_steps
+from relational_transformer.training.kernel_layers import KernelLayers, LaidOut
+from relational_transformer.training.precision import set_precision
+from relational_transformer.training.splits import make_split
+
+CPU = torch.device("cpu")
+SEEDS = (0, 1)
+SMALL = {"hidden_size": 12, "num_heads": 2, "num_layers": 1, "node_hidden_size": 6, "edge_hidden_sizes": (4, 3)}
+
+
+class Layers(KernelLayers):
+    """Layers that are nothing but functions of nodes and edges, with no parameters."""
+
+    prefix = "processor.transformer.layers."
+    fit = True
+    orders = ()
+
+    def lay_out(self, by_name, orders) -> LaidOut:
+        return LaidOut((), ())
+
+    def trajectory(self, laid_out, num_steps, graphs):
+        return lambda step, nodes, edges: (nodes.sin(), None if edges is None else edges.cos())
+
+    def kept_bytes(self, num_steps: int, seeds: int, graphs: int) -> int:
+        return 0
+
+
+@pytest.fixture(autouse=True)
+def _uncompiled(monkeypatch):
+    """What would be compiled is traced for the compiler, but runs as it is."""
+    for module in (plan, fleet_methods):
+        monkeypatch.setattr(module, "compiled_for", lambda function, device: function)
+    monkeypatch.setattr(engine, "STEPS_WORTH_SHARING", 2)
+
+
+def make_engine(task: str, model: str, seeds: tuple[int, ...] = SEEDS) -> Engine:
+    settings = replace(find_settings(model), **SMALL)
+    models = [initialise(lambda: build_network(task, settings), seed) for seed in seeds]
+    for one in models:
+        set_precision("fp64", one)
+    split = load_split(models[0], make_split(task, "train", Protocol(train_examples=12, train_nodes=5)), CPU)
+    made = Engine(
+        models[0], Fleet(models, CPU), split,
+        learning_rate=0.01, batch_size=2, precision="fp64", compiled=False, recompute=False,
+    )  # fmt: skip
+    made._methods.compiled = True
+    made._around.layers = Layers([torch.nn.Identity()], 5, CPU)
+    made._around.layers.prefix = "processor.layers." if model == "transformer" else Layers.prefix
+    made._around.names = tuple(name for name in made.fleet.shapes if not made._around.layers.has(name))
+    made.load(draw(seeds, 0, 1, 2, len(split), split.num_steps - 1, 0.5))
+    assert made.layers_are_kernels
+    return made
+
+
+def loss_and_gradient(made: Engine, num_hints: int = 5) -> tuple[Tensor, Tensor]:
+    losses, values = made._forward(min(num_hints, made.split.num_steps))
+    return losses.detach(), torch.autograd.grad(losses, values, torch.arange(1.0, len(losses) + 1).to(losses))[0]
+
+
+@pytest.mark.parametrize(
+    ("task", "model"),
+    [
+        *(("bfs", "rt"), ("graham_scan", "rt"), ("matrix_chain_order", "rt"), ("segments_intersect", "rt")),
+        *(("bfs", "rt_core"), ("insertion_sort", "rt_no_edge_updates"), ("dfs", "rt_no_edge_updates")),
+        *(("insertion_sort", "transformer"), ("segments_intersect", "transformer"), ("floyd_warshall", "transformer")),
+    ],
+)
+def test_gradients_are_those_of_the_pieces_one_by_one(task: str, model: str):
+    made = make_engine(task, model)
+    assert made.shares_steps
+    losses, gradient = loss_and_gradient(made)
+    made._may_hoist = False
+    assert not made.shares_steps
+    true_losses, true_gradient = loss_and_gradient(made)
+    torch.testing.assert_close(losses, true_losses, rtol=1e-12, atol=0)
+    assert true_gradient.abs().max() > 0
+    largest = true_gradient.abs().max().item()
+    torch.testing.assert_close(gradient, true_gradient, rtol=1e-9, atol=1e-13 * largest)
+
+
+def test_longer_and_shorter_trajectories_share_a_plan_and_so_do_other_fleets(monkeypatch):
+    first, second = make_engine("insertion_sort", "rt"), make_engine("insertion_sort", "rt", (3, 4))
+    second.share_compiled(first)
+    loss_and_gradient(first)
+    monkeypatch.setattr(plan, "trace", None)  # nothing more is traced
+    for one in (first, second):
+        for num_hints in (2, 3, 4):
+            losses, gradient = loss_and_gradient(one, num_hints)
+            one._may_hoist = False
+            true_losses, true_gradient = loss_and_gradient(one, num_hints)
+            one._may_hoist = True
+            torch.testing.assert_close(losses, true_losses, rtol=1e-12, atol=0)
+            torch.testing.assert_close(gradient, true_gradient, rtol=1e-9, atol=1e-12)
+
+
+def test_short_trajectories_take_their_pieces_one_by_one(monkeypatch):
+    made = make_engine("insertion_sort", "rt")
+    monkeypatch.setattr(engine, "STEPS_WORTH_SHARING", max(made.buckets))
+    assert not made.shares_steps
+    monkeypatch.setattr(engine, "STEPS_WORTH_SHARING", max(made.buckets) - 1)
+    assert made.shares_steps
+
+
+def test_what_is_kept_is_counted():
+    made = make_engine("insertion_sort", "rt")
+    assert made._kept_bytes(3) == 0  # not traced yet
+    loss_and_gradient(made)
+    ((found, _),) = made._around._shared_between._plans
+    kept = sum(tensor.numel() * tensor.element_size() for tensor in (*found.pieces.rows, *found.pieces.taps))
+    assert made._kept_bytes(3) == 2 * 2 * kept > 0
+    made._may_hoist = False
+    assert made._kept_bytes(3) == 0
+
+
+def test_nothing_of_a_trajectory_outlives_it(monkeypatch):
+    made, kept = make_engine("insertion_sort", "rt"), []
+    begin = shared_steps._Shared.__init__
+
+    def noted(shared: shared_steps._Shared, *arguments) -> None:
+        kept.append(weakref.ref(shared))
+        begin(shared, *arguments)
+
+    monkeypatch.setattr(shared_steps._Shared, "__init__", noted)
+    gc.collect()
+    gc.disable()
+    try:
+        loss_and_gradient(made)
+        made._forward(4)  # without a backward pass
+        assert [shared() for shared in kept] == [None, None]
+    finally:
+        gc.enable()

@@ -8,6 +8,7 @@ from relational_transformer.training import evaluation
 from relational_transformer.training.data import load_split
 from relational_transformer.training.evaluation import Evaluator
 from relational_transformer.training.fleet import Fleet, initialise
+from relational_transformer.training.precision import set_precision
 from tests.training.small import SETTINGS
 
 
@@ -16,9 +17,11 @@ from tests.training.small import SETTINGS
 def test_equals_predicting_one_example_after_the_other(monkeypatch, task: str, channels_at_once: int):
     monkeypatch.setitem(evaluation.CHANNELS_AT_ONCE, "cpu", channels_at_once)
     models = [initialise(lambda: build_network(task, SETTINGS), seed) for seed in (0, 1)]
+    for model in models:
+        set_precision("fp64", model)  # so that decisions do not hang on rounding
     fleet, network = Fleet(models, torch.device("cpu")), models[0]
     split = load_split(network, sample(task, 5, 6, 2), torch.device("cpu"))
-    scores = Evaluator(network, split, 2, "fp32").scores(fleet.parameters)
+    scores = Evaluator(network, split, 2, "fp64").scores(fleet.parameters)
     for number, model in enumerate(models):
         counts = None
         for example in range(5):

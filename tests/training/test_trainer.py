@@ -25,10 +25,12 @@ def test_a_fleet_equals_separate_runs(tmp_path, task: str, clip: float | None):
 
 def test_clipped_gradients_make_another_run(tmp_path):
     losses = [
-        run_to_the_end(small_config(settings=replace(SETTINGS, gradient_clip=clip)), tmp_path / str(clip))[0].losses
-        for clip in (None, 1e6, 0.1)
+        run_to_the_end(
+            small_config(settings=replace(SETTINGS, gradient_clip=clip), precision="fp64"), tmp_path / str(clip)
+        )[0].losses
+        for clip in (None, 1e30, 0.1)  # the first gradient of all may well be 10^7
     ]
-    torch.testing.assert_close(losses[1], losses[0])  # longer than any gradient
+    torch.testing.assert_close(losses[1], losses[0])
     assert (losses[2][-1] - losses[0][-1]).abs().min() > 1e-3
 
 

@@ -6,5 +6,7 @@
 - `splitting.py`: the graph of a step cut in two: what is computed once, and the step itself.
 - `gradients.py`: the gradients of what is shared, from what the steps have left side by side.
 - `plan.py`: all that traced and compiled when the first trajectory comes.
-- `trajectory.py`: runs it.
+- `shared_steps.py`: runs the steps of a trajectory by it.
+- `trajectory.py`: does so with whole steps.
+- `between.py`: does so with what lies between layers that are kernels.
 """

@@ -15,8 +15,8 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(),
 PROTOCOL = Protocol(train_examples=200, examples=80, validation_interval=40, test_nodes=20)
 
 
-def run(model: str, precision: str, path: Path) -> Trainer:
-    config = TrainConfig("bfs", model, find_settings(model), PROTOCOL, (0, 1, 2), compile="on")
+def run(model: str, precision: str, path: Path, task: str = "bfs") -> Trainer:
+    config = TrainConfig(task, model, find_settings(model), PROTOCOL, (0, 1, 2), compile="on")
     config = replace(config, precision=precision)
     folder = RunFolder(path)
     with folder.opened(config.as_dict()):
@@ -33,6 +33,22 @@ def test_steps_that_share_what_they_can_train_like_steps_one_by_one(tmp_path, mo
     monkeypatch.setattr(Engine, "shares_steps", False)
     one_by_one = run(model, "fp32", tmp_path / "one_by_one")
     torch.testing.assert_close(shared.losses[0], one_by_one.losses[0], rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("model", "task"),
+    [("rt", "insertion_sort"), ("rt", "matrix_chain_order"), ("transformer", "insertion_sort")],
+)
+def test_so_does_what_lies_between_layers_that_are_kernels(tmp_path, model: str, task: str, monkeypatch):
+    shared = run(model, "bf16", tmp_path / "shared", task)
+    assert shared.engine.layers_are_kernels
+    assert shared.engine.shares_steps
+    monkeypatch.setattr(Engine, "shares_steps", False)
+    one_by_one = run(model, "bf16", tmp_path / "one_by_one", task)
+    assert one_by_one.engine.layers_are_kernels
+    torch.testing.assert_close(shared.losses[0], one_by_one.losses[0], rtol=0.02, atol=0.02)
+    again = run(model, "bf16", tmp_path / "again", task)
+    assert torch.equal(again.fleet.values, one_by_one.fleet.values)
 
 
 @pytest.mark.parametrize("model", ["mpnn", "transformer"])

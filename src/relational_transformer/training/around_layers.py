@@ -9,7 +9,7 @@ from torch.utils._pytree import tree_map_only
 
 from relational_transformer.nn.kernels.whole_layer.packing import Orders
 from relational_transformer.reasoning.features import Batch
-from relational_transformer.reasoning.folded_steps import FoldedCarry, begin, between, leave
+from relational_transformer.reasoning.folded_steps import Entered, FoldedCarry, begin, between, leave
 from relational_transformer.reasoning.network import Network
 from relational_transformer.reasoning.steps import Step
 
@@ -63,11 +63,11 @@ class AroundLayers:
     def run(self, parameters: "Parameters", batch: Batch, steps: list[Step], *, shared: bool) -> Tensor:
         """The losses [S] of a batch after all of its steps. With `shared` the gradients of what is between layers and
         the same in all steps are made once (`hoisted/between.py`)."""
-        folded, entered = self.call(begin, parameters.others, batch.inputs, steps[0].hints)
-        carry, nodes, edges = entered = entered._replace(carry=_like_later_ones(entered.carry))
+        folded, (carry, nodes, edges) = self.call(begin, parameters.others, batch.inputs, steps[0].hints)
+        carry = _like_later_ones(carry)
         trajectory = self.layers.trajectory(parameters.layers, len(steps), graphs=nodes.shape[1])
         if shared and len(steps) > 1:
-            go_on = self._shared_between.begin(folded, entered, steps)
+            go_on = self._shared_between.begin(folded, Entered(carry, nodes, edges), steps)
         else:
             go_on = partial(self.methods, between, None, folded)
         for number, step in enumerate(steps[:-1]):

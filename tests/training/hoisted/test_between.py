@@ -1,7 +1,5 @@
 """What lies between layers, its shared part differentiated once: the same losses and gradients, whatever the layers."""
 
-import gc
-import weakref
 from dataclasses import replace
 
 import pytest
@@ -10,11 +8,11 @@ from torch import Tensor
 
 from relational_transformer.processors.settings import find_settings
 from relational_transformer.reasoning.build import build_network
-from relational_transformer.training import Protocol, engine, fleet_methods
+from relational_transformer.training import Protocol, engine
 from relational_transformer.training.data import draw, load_split
 from relational_transformer.training.engine import Engine
 from relational_transformer.training.fleet import Fleet, initialise
-from relational_transformer.training.hoisted import plan, shared_steps
+from relational_transformer.training.hoisted import plan
 from relational_transformer.training.kernel_layers import KernelLayers, LaidOut
 from relational_transformer.training.precision import set_precision
 from relational_transformer.training.splits import make_split
@@ -42,10 +40,7 @@ class Layers(KernelLayers):
 
 
 @pytest.fixture(autouse=True)
-def _uncompiled(monkeypatch):
-    """What would be compiled is traced for the compiler, but runs as it is."""
-    for module in (plan, fleet_methods):
-        monkeypatch.setattr(module, "compiled_for", lambda function, device: function)
+def _short_trajectories_share(uncompiled, monkeypatch):
     monkeypatch.setattr(engine, "STEPS_WORTH_SHARING", 2)
 
 
@@ -128,20 +123,8 @@ def test_what_is_kept_is_counted():
     assert made._kept_bytes(3) == 0
 
 
-def test_nothing_of_a_trajectory_outlives_it(monkeypatch):
-    made, kept = make_engine("insertion_sort", "rt"), []
-    begin = shared_steps._Shared.__init__
-
-    def noted(shared: shared_steps._Shared, *arguments) -> None:
-        kept.append(weakref.ref(shared))
-        begin(shared, *arguments)
-
-    monkeypatch.setattr(shared_steps._Shared, "__init__", noted)
-    gc.collect()
-    gc.disable()
-    try:
-        loss_and_gradient(made)
-        made._forward(4)  # without a backward pass
-        assert [shared() for shared in kept] == [None, None]
-    finally:
-        gc.enable()
+def test_nothing_of_a_trajectory_outlives_it(shared):
+    made = make_engine("insertion_sort", "rt")
+    loss_and_gradient(made)
+    made._forward(4)  # without a backward pass
+    assert [one() for one in shared] == [None, None]

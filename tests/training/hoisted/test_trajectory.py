@@ -1,7 +1,5 @@
 """A trajectory whose shared parts are computed once: losses and gradients are those of the steps one by one."""
 
-import gc
-import weakref
 from dataclasses import replace
 
 import pytest
@@ -10,11 +8,11 @@ import torch
 from relational_transformer.nn import kernels
 from relational_transformer.processors.settings import find_settings
 from relational_transformer.reasoning.build import build_network
-from relational_transformer.training import Protocol, fleet_methods
+from relational_transformer.training import Protocol
 from relational_transformer.training.data import draw, load_split
 from relational_transformer.training.engine import MOST_SEEDS_THAT_SHARE, Engine
 from relational_transformer.training.fleet import Fleet, initialise
-from relational_transformer.training.hoisted import plan, shared_steps
+from relational_transformer.training.hoisted import plan
 from relational_transformer.training.hoisted.tracing import trace
 from relational_transformer.training.precision import Precision, set_precision
 from relational_transformer.training.splits import make_split
@@ -24,11 +22,7 @@ BATCH = 2
 SMALL = {"hidden_size": 12, "num_heads": 2, "num_layers": 2, "node_hidden_size": 6, "edge_hidden_sizes": (4, 3)}
 
 
-@pytest.fixture(autouse=True)
-def _uncompiled(monkeypatch):
-    """What would be compiled is traced for the compiler, but runs as it is."""
-    for module in (plan, fleet_methods):
-        monkeypatch.setattr(module, "compiled_for", lambda function, device: function)
+pytestmark = pytest.mark.usefixtures("uncompiled")
 
 
 def make_engine(
@@ -168,24 +162,11 @@ def test_where_memory_is_short_steps_are_first_taken_one_by_one_and_then_compute
 
 
 @pytest.mark.parametrize("model", ["mpnn", "transformer", "rt"])
-def test_nothing_of_a_trajectory_outlives_it(monkeypatch, model: str):
+def test_nothing_of_a_trajectory_outlives_it(shared, model: str):
     engine = make_engine(model, "bfs")
-    kept = []
-    begin = shared_steps._Shared.__init__
-
-    def noted(shared: shared_steps._Shared, *arguments) -> None:
-        kept.append(weakref.ref(shared))
-        begin(shared, *arguments)
-
-    monkeypatch.setattr(shared_steps._Shared, "__init__", noted)
-    gc.collect()
-    gc.disable()
-    try:
-        loss_and_gradient(engine)
-        engine._forward(4)  # without a backward pass
-        assert [shared() for shared in kept] == [None, None]
-    finally:
-        gc.enable()
+    loss_and_gradient(engine)
+    engine._forward(4)  # without a backward pass
+    assert [one() for one in shared] == [None, None]
 
 
 def test_fused_kernels_that_were_asked_for_take_their_steps_one_by_one():

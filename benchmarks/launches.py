@@ -61,7 +61,6 @@ H200 = SimpleNamespace(
     shared_memory_per_block=49_152, shared_memory_per_block_optin=232_448, shared_memory_per_multiprocessor=233_472,
     L2_cache_size=50 << 20, gcnArchName="",
 )  # fmt: skip
-OF_LAYERS = ("processor.transformer.layers.", "processor.layers.")
 
 
 @dataclass
@@ -113,7 +112,6 @@ def pieces_of_step(task: str, model: str, precision: Any, seeds: int) -> tuple[i
             piece.calls += 1
             return compiled(*arguments)
 
-        call.__qualname__ = getattr(function, "__qualname__", "call")
         return call
 
     settings = find_settings(model)
@@ -135,7 +133,7 @@ def pieces_of_step(task: str, model: str, precision: Any, seeds: int) -> tuple[i
         leave_out_kernels(engine, precision)
         engine.load(draw(tuple(range(seeds)), 0, 1, settings.batch_size, len(split), split.num_steps - 1, 0.5))
         hints = max(engine.buckets)
-        losses, values = engine._forward(hints)
+        engine._forward(hints)
         for piece in pieces:
             piece.calls = 0  # some were called while the first trajectory was planned
         losses, values = engine._forward(hints)
@@ -149,10 +147,8 @@ def leave_out_kernels(engine: Engine, precision: str) -> None:
     if precision != "bf16" or not len(around.layers.layers):
         return
     left_out = LeftOut(around.layers.layers, engine.split.num_nodes, CPU)
-    names = engine.fleet.shapes
-    left_out.prefix = next(prefix for prefix in OF_LAYERS if any(name.startswith(prefix) for name in names))
+    left_out.prefix = around.layers.prefix
     around.layers = left_out
-    around.names = tuple(name for name in engine.fleet.shapes if not left_out.has(name))
 
 
 def always(*_: object) -> bool:

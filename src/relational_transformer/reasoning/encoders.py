@@ -106,9 +106,9 @@ class Encoder(nn.Module):
         self.node_groups = [group for group in groups if group.location == Location.NODE and not group.is_pointer]
         self.global_groups = [group for group in groups if group.location == Location.GRAPH]
         edge_groups = [group for group in groups if group.location == Location.EDGE or group.is_pointer]
-        # Relations first: the adjacency is read off the first columns.
+        # Relations first: the adjacency is read off the first blocks of columns.
         self.edge_groups = sorted(edge_groups, key=lambda group: not group.is_relation)
-        self.num_relations = sum(len(group.names) for group in edge_groups if group.is_relation)
+        self.num_relations = sum(group.is_relation for group in edge_groups)
         self.nodes = _column_encoder(self.node_groups, size)
         self.edges = _column_encoder(self.edge_groups, size)
         self.globals = _column_encoder(self.global_groups, size)
@@ -119,7 +119,7 @@ class Encoder(nn.Module):
         columns = self.columns(features, num_nodes, node_mask)
         adjacency = None
         if need_adjacency and self.num_relations and columns.edges is not None:
-            relations = torch.cat(columns.edges, dim=-1)[..., : self.num_relations]
+            relations = torch.cat(columns.edges[: self.num_relations], dim=-1)
             adjacency = (relations + relations.transpose(-2, -3) > 0).any(-1)
         return EncodedFeatures(
             _encode(self.nodes, columns.nodes),

@@ -1,25 +1,14 @@
 """What lies between layers, its shared part differentiated once: the same losses and gradients, whatever the layers."""
 
-from dataclasses import replace
-
 import pytest
 import torch
-from torch import Tensor
 
-from relational_transformer.processors.settings import find_settings
-from relational_transformer.reasoning.build import build_network
-from relational_transformer.training import Protocol, engine
-from relational_transformer.training.data import draw, load_split
+from relational_transformer.training import engine
 from relational_transformer.training.engine import Engine
-from relational_transformer.training.fleet import Fleet, initialise
 from relational_transformer.training.hoisted import plan
 from relational_transformer.training.kernel_layers import KernelLayers, LaidOut
-from relational_transformer.training.precision import set_precision
-from relational_transformer.training.splits import make_split
-
-CPU = torch.device("cpu")
-SEEDS = (0, 1)
-SMALL = {"hidden_size": 12, "num_heads": 2, "num_layers": 1, "node_hidden_size": 6, "edge_hidden_sizes": (4, 3)}
+from tests.training.hoisted import engines
+from tests.training.hoisted.engines import CPU, NODES, loss_and_gradient
 
 
 class Layers(KernelLayers):
@@ -44,28 +33,13 @@ def _short_trajectories_share(uncompiled, monkeypatch):
     monkeypatch.setattr(engine, "STEPS_WORTH_SHARING", 2)
 
 
-def make_engine(task: str, model: str, seeds: tuple[int, ...] = SEEDS) -> Engine:
-    settings = replace(find_settings(model), **SMALL)
-    models = [initialise(lambda: build_network(task, settings), seed) for seed in seeds]
-    for one in models:
-        set_precision("fp64", one)
-    split = load_split(models[0], make_split(task, "train", Protocol(train_examples=12, train_nodes=5)), CPU)
-    made = Engine(
-        models[0], Fleet(models, CPU), split,
-        learning_rate=0.01, batch_size=2, precision="fp64", compiled=False, recompute=False,
-    )  # fmt: skip
-    made._methods.compiled = True
-    made._around.layers = Layers([torch.nn.Identity()], 5, CPU)
+def make_engine(task: str, model: str, seeds: tuple[int, ...] = (0, 1)) -> Engine:
+    made = engines.make_engine(model, task, seeds)
+    made._around.layers = Layers([torch.nn.Identity()], NODES, CPU)
     made._around.layers.prefix = "processor.layers." if model == "transformer" else Layers.prefix
     made._around.names = tuple(name for name in made.fleet.shapes if not made._around.layers.has(name))
-    made.load(draw(seeds, 0, 1, 2, len(split), split.num_steps - 1, 0.5))
     assert made.layers_are_kernels
     return made
-
-
-def loss_and_gradient(made: Engine, num_hints: int = 5) -> tuple[Tensor, Tensor]:
-    losses, values = made._forward(min(num_hints, made.split.num_steps))
-    return losses.detach(), torch.autograd.grad(losses, values, torch.arange(1.0, len(losses) + 1).to(losses))[0]
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,14 @@ from ..fleet_methods import FleetMethods
 from ..over_seeds import over_seeds
 from .plan import Plan, make_plan, tensors_of, with_tensors
 from .shared_steps import SharedSteps
+from .tracing import as_it_is
 
 Between = Callable[[FoldedCarry, Step, Step, Tensor, Tensor | None], Entered]
 """`between` of one trajectory, given all but what its steps share."""
 
 
 class _Planned(NamedTuple):
-    """A plan, and something like what its steps make."""
+    """A plan, and the structure of what its steps make: empty tensors."""
 
     plan: Plan
     made: Entered
@@ -58,7 +59,7 @@ class SharedBetween:
     def _make_plan(self, folded: Folded, like: Entered, steps: list[Step]) -> _Planned:
         run = over_seeds(self.network, between, keep_axis=True)
         fixed = (folded, steps[0].totals)
-        changing = _as_leaves(_changing(like.carry, steps[0], steps[-1], like.nodes, like.edges))
+        changing = _changing(like.carry, steps[0], steps[-1], like.nodes, like.edges)
         made: list[Entered] = []
 
         def step(*tensors: Tensor) -> list[Tensor]:
@@ -68,24 +69,12 @@ class SharedBetween:
 
         plan = make_plan(
             step, tensors_of(folded), tensors_of(steps[0].totals), tensors_of(changing),
-            prepare=_as_it_is, device=self.methods.device, compiled=self.methods.compiled,
+            prepare=as_it_is, device=self.methods.device, compiled=self.methods.compiled,
         )  # fmt: skip
-        structure = pytree.tree_map_only(Tensor, lambda tensor: torch.empty(0, dtype=tensor.dtype), made[-1])
-        return _Planned(plan, structure)
+        return _Planned(plan, pytree.tree_map_only(Tensor, lambda _: torch.empty(0), made[-1]))
 
 
 def _changing(carry: FoldedCarry, step: Step, following: Step, nodes: Tensor, edges: Tensor | None) -> tuple[Any, ...]:
     """All that `between` is given and that changes from step to step: of the following step what is seen."""
     seen = following._replace(next_hints={}, totals={})
     return carry, step._replace(hints={}, totals={}), seen, nodes, edges
-
-
-def _as_leaves(tree: Any) -> Any:
-    """The same tensors, cut off from what they are made of; numbers that pass gradients on still do."""
-    return pytree.tree_map_only(
-        Tensor, lambda tensor: tensor.detach().requires_grad_(tensor.is_floating_point() and tensor.requires_grad), tree
-    )
-
-
-def _as_it_is(tensor: Tensor) -> Tensor:
-    return tensor

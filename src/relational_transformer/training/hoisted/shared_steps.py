@@ -20,21 +20,19 @@ class SharedSteps:
     """
 
     def __init__(self, plan: Plan, learnt: Sequence[Tensor], inputs: Sequence[Tensor], num_steps: int) -> None:
-        self._plan = plan
         self._shared = _Shared(plan, [tensor.detach() for tensor in learnt], inputs)
         given = _Share.apply(self._shared, num_steps, *learnt)
         self._others, self._taps = given[: plan.pieces.has_others], given[plan.pieces.has_others :]
-        self._number = 0
 
     def __call__(self, *changing: Tensor) -> Sequence[Tensor]:
         """What the next step makes."""
-        pieces, shared = self._plan.pieces, self._shared
-        first = self._number * len(pieces.taps)
+        shared = self._shared
+        pieces = shared.plan.pieces
+        first = len(shared.rows) * len(pieces.taps)
         taps = self._taps[first : first + len(pieces.taps)]
-        made = self._plan.step(*shared.weights, *self._others, *shared.values, *taps, *changing)
+        made = shared.plan.step(*shared.weights, *self._others, *shared.values, *taps, *changing)
         end = len(made) - len(pieces.rows)
         shared.rows.append(made[end:])
-        self._number += 1
         return made[:end]
 
 

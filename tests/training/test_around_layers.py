@@ -91,7 +91,7 @@ def test_it_is_for_the_papers_model_in_bfloat16_with_kernels_turned_on():
         assert not make_engine(model="deep_sets")._around.fits
     with kernels.use_kernels(False):
         assert not make_engine()._around.fits
-        assert make_engine()._around.kept_bytes(3, 2, shared=False) == 0
+        assert make_engine()._around.kept_bytes(3, 2) == 0
 
 
 @pytest.mark.skipif(COMPILER is None, reason="the emulator needs g++ on x86-64")

@@ -1,6 +1,5 @@
 """Training steps whose layers are kernels of their own, between compiled pieces."""
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -9,13 +8,12 @@ from torch.utils._pytree import tree_map_only
 
 from relational_transformer.nn.kernels.whole_layer.packing import Orders
 from relational_transformer.reasoning.features import Batch
-from relational_transformer.reasoning.folded_steps import Entered, FoldedCarry, begin, between, leave
+from relational_transformer.reasoning.folded_steps import FoldedCarry, begin, between, leave
 from relational_transformer.reasoning.network import Network
 from relational_transformer.reasoning.steps import Step
 
 from .data import outputs_of
 from .fleet_methods import FleetMethods
-from .hoisted.between import SharedBetween
 from .kernel_layers import LaidOut, kernel_layers
 from .over_seeds import Method
 from .precision import Precision
@@ -40,11 +38,6 @@ class AroundLayers:
         self.methods, self.fleet, self.device = methods, methods.fleet, methods.device
         self.layers = kernel_layers(network, num_nodes, precision, methods.device)
         self.names = tuple(name for name in self.fleet.shapes if not self.layers.has(name))
-        self._shared_between = SharedBetween(methods, network)
-
-    def share(self, other: "AroundLayers") -> None:
-        """Use what another of the same shapes traces and compiles."""
-        self._shared_between.share(other._shared_between)
 
     @property
     def fits(self) -> bool:
@@ -60,19 +53,14 @@ class AroundLayers:
         others = torch.cat([by_name[name].flatten() for name in self.names])
         return Parameters(others, self.layers.lay_out(by_name, orders))
 
-    def run(self, parameters: "Parameters", batch: Batch, steps: list[Step], *, shared: bool) -> Tensor:
-        """The losses [S] of a batch after all of its steps. With `shared` the gradients of what is between layers and
-        the same in all steps are made once (`hoisted/between.py`)."""
+    def run(self, parameters: "Parameters", batch: Batch, steps: list[Step]) -> Tensor:
+        """The losses [S] of a batch after all of its steps."""
         folded, (carry, nodes, edges) = self.call(begin, parameters.others, batch.inputs, steps[0].hints)
         carry = _like_later_ones(carry)
         trajectory = self.layers.trajectory(parameters.layers, len(steps), graphs=nodes.shape[1])
-        if shared and len(steps) > 1:
-            go_on = self._shared_between.begin(folded, Entered(carry, nodes, edges), steps)
-        else:
-            go_on = partial(self.methods, between, None, folded)
         for number, step in enumerate(steps[:-1]):
             nodes, edges = trajectory(number, nodes, edges)
-            carry, nodes, edges = go_on(carry, step, steps[number + 1], nodes, edges)
+            carry, nodes, edges = self.methods(between, None, folded, carry, step, steps[number + 1], nodes, edges)
         nodes, edges = trajectory(len(steps) - 1, nodes, edges)
         return self.methods(leave, None, folded, carry, steps[-1], outputs_of(batch), nodes, edges)
 
@@ -80,12 +68,9 @@ class AroundLayers:
         """A method of the network that uses no parameter of the layers."""
         return self.methods.part(self.names)(method, others, *arguments)
 
-    def kept_bytes(self, num_steps: int, graphs: int, *, shared: bool) -> int:
-        """What the layers keep for the backward pass of so many steps, and what is kept between them."""
-        if not self.fits:
-            return 0
-        between_layers = self._shared_between.kept_bytes(num_steps) if shared else 0
-        return self.layers.kept_bytes(num_steps, self.fleet.num_seeds, graphs) + between_layers
+    def kept_bytes(self, num_steps: int, graphs: int) -> int:
+        """What the layers keep for the backward pass of so many steps."""
+        return self.layers.kept_bytes(num_steps, self.fleet.num_seeds, graphs) if self.fits else 0
 
 
 def _like_later_ones(carry: FoldedCarry) -> FoldedCarry:

@@ -30,10 +30,6 @@ MOST_SEEDS_THAT_SHARE = 8
 """Beyond it a step is no longer bound by its launches. Measured with 20 seeds of RT on an H200, sharing what steps can
 gained 6% in bfloat16 and nothing in tf32, and took half as much memory again."""
 
-STEPS_WORTH_SHARING = 8
-"""Hints of the longest trajectories from which on it pays to share what lies between layers that are kernels: that
-saves 8 to 17 launches a step, for which there are 25 to 60 once a trajectory (counted: docs/performance.md)."""
-
 
 class Engine:
     """Runs training steps that were drawn beforehand (`load`, then `step` for each of them).
@@ -77,7 +73,6 @@ class Engine:
         """Use what another engine of the same shapes compiles, instead of compiling it again."""
         self._methods.share(other._methods)
         self._hoisted.share(other._hoisted)
-        self._around.share(other._around)
         self.adam.share_compiled(other.adam)
 
     @property
@@ -89,11 +84,10 @@ class Engine:
     def shares_steps(self) -> bool:
         """Whether what all steps of a trajectory share is computed once (`hoisted/`): where the steps are compiled and
         keep what they compute. Uncompiled, on a CPU, it takes longer for one seed, and seconds to begin. Fused kernels
-        make the gradients of their weights themselves; what is between them is worth sharing in long trajectories."""
-        long = max(self.buckets) > STEPS_WORTH_SHARING
-        worth_it = long if self.layers_are_kernels else not self._calls_kernels
+        make the gradients of their weights themselves."""
+        plain = not self.layers_are_kernels and not self._calls_kernels
         few = self.fleet.num_seeds <= MOST_SEEDS_THAT_SHARE
-        return worth_it and few and self._methods.compiled and not self.recompute and self._may_hoist
+        return plain and few and self._methods.compiled and not self.recompute and self._may_hoist
 
     @property
     def _calls_kernels(self) -> bool:
@@ -139,8 +133,7 @@ class Engine:
         `values` is a vector like `fleet.values`.
         """
         if self.layers_are_kernels:
-            parameters = self._around.begin(for_computing(values, self.precision))
-            return self._around.run(parameters, batch, steps, shared=self.shares_steps)
+            return self._around.run(self._around.begin(for_computing(values, self.precision)), batch, steps)
         run = self._hoisted.run if self.shares_steps else self._run
         carry = run(values, batch.inputs, steps)
         return self._methods("loss", None, outputs_of(batch), carry._replace(hints={}))
@@ -217,7 +210,7 @@ class Engine:
 
     def _kept_bytes(self, num_steps: int) -> int:
         """What is kept for so many steps besides what autograd saves."""
-        of_layers = self._around.kept_bytes(num_steps, self.batch_size, shared=self.shares_steps)
+        of_layers = self._around.kept_bytes(num_steps, self.batch_size)
         return of_layers + (self._hoisted.kept_bytes(num_steps) if self.shares_steps else 0)
 
     def _capture(self, num_hints: int) -> Callable[[], None]:

@@ -8,5 +8,4 @@
 - `plan.py`: all that traced and compiled when the first trajectory comes.
 - `shared_steps.py`: runs the steps of a trajectory by it.
 - `trajectory.py`: does so with whole steps.
-- `between.py`: does so with what lies between layers that are kernels.
 """

@@ -27,7 +27,7 @@ class EngineOptions:
     at_once: int | None = None
     """This machine: fleets of CLRS-30 side by side in each process; by default 8 on a GPU with the memory, else 1."""
     sliced: bool = False
-    """This machine: each of them has its share of a GPU's multiprocessors for itself (docs/performance.md)."""
+    """This machine: each of them has its share of a GPU's multiprocessors for itself (docs/performance-fleets.md)."""
     address: str = "auto"
     """Ray: where the cluster is, such as 10.0.0.1:6379; auto is the one that this machine belongs to."""
     cpus_per_run: int = 1

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from relational_transformer.training import RunFolder, TrainConfig, Trainer, session
+from relational_transformer.training import RunFolder, TrainConfig, Trainer, session, trainer
 from relational_transformer.training.session import Stopped, carry_out, train_together
-from tests.training.small import run_to_the_end, small_config
+from tests.training.small import PROTOCOL, run_to_the_end, small_config
 
 CPU = torch.device("cpu")
 TASKS = ("bfs", "binary_search", "insertion_sort")
+PARTS = PROTOCOL.examples // PROTOCOL.validation_interval
 
 Hook = Callable[[TrainConfig], None]
 
@@ -179,6 +180,24 @@ def test_one_that_fails_in_a_part_is_not_saved_in_the_middle_of_it(tmp_path, mon
     assert error.value.__notes__ == [f"while training {runs[1][1]}"]
     assert parts_saved(runs[0][1]) > 0
     assert parts_saved(runs[1][1]) == 0
+
+
+def test_checkpoints_by_the_clock_hold_up_nobody(tmp_path, monkeypatch):
+    monkeypatch.setattr(trainer, "STEPS_AT_ONCE", 1)
+    train, turns = Trainer._train, []
+
+    def noted(one: Trainer, most_steps: int) -> None:
+        turns.append((one.folder.path.name, one.part, most_steps, parts_saved(one.folder.path)))
+        train(one, most_steps)
+
+    monkeypatch.setattr(Trainer, "_train", noted)
+    runs = runs_in(tmp_path / "often", TASKS[:2])
+    often = train_together(runs, CPU, checkpoint_seconds=0.0)
+    for _, folder in runs:
+        own = [turn for turn in turns if turn[0] == Path(folder).name]
+        assert {steps for _, part, steps, _ in own if part > 0} == {1}  # no part was hastened
+        assert {(part, saved) for _, part, _, saved in own if part > 0} == {(part, part) for part in range(1, PARTS)}
+    assert scores(often) == scores(train_together(runs_in(tmp_path / "never", TASKS[:2]), CPU))
 
 
 def test_threads_change_at_the_usual_pace_afterwards(tmp_path):

@@ -142,6 +142,8 @@ class LobsterTrainer:
         save_checkpoint(self.folder, self._state(), {"steps": self.steps, "seconds": self.seconds})
         self.folder.write_metrics(self.metrics())
 
+    save_soon = save  # it can be saved after any turn
+
     def metrics(self) -> list[dict[str, Any]]:
         """One row a validation: the mean squared error since the row before, and the relative loss on validation."""
         losses, validation = self.losses[: self.rows].tolist(), self.validation[: self.rows].tolist()

@@ -178,6 +178,8 @@ class SokobanTrainer:
         save_checkpoint(self.folder, self._state(), {"updates": self.updates, "seconds": self.seconds})
         self.folder.write_metrics(self.metrics())
 
+    save_soon = save  # it can be saved after any turn
+
     def metrics(self) -> list[dict[str, Any]]:
         """One row a part: steps so far, and of every seed the loss of an update, the share of the games ending in this
         part that were solved ("validation": the best decides what is tested), their number, the reward of a step."""

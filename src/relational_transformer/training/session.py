@@ -133,11 +133,13 @@ def carry_out(
                     for trainer in together.trainers.values():
                         report(trainer)
                     reported = now
-                if stop or now - saved >= checkpoint_seconds:
-                    _save_all(together.trainers.values())
-                    saved = time.monotonic()
                 if stop and not together.has_ended:
+                    _save_all(together.trainers.values())
                     raise Stopped(_last_words(stop[0], together.trainers.values()))
+                if now - saved >= checkpoint_seconds:
+                    for trainer in together.trainers.values():
+                        trainer.save_soon()
+                    saved = now
     results = before | together.results
     return [results[number] for number in range(len(runs))]
 

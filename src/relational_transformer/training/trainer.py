@@ -133,6 +133,7 @@ class Trainer:
         self.part = 0
         self._steps_of_part = 0
         self.seconds_before = 0.0
+        self._is_to_be_saved = False
         self._validate_graph: Callable[[], None] | None = None
         self._events: list[tuple[int, torch.cuda.Event]] = []  # of turns, with the parts that ended before them
         self._started = time.monotonic()
@@ -158,6 +159,8 @@ class Trainer:
         while self.part < self.total_parts:
             self._train(steps)
             yield
+            if self._saves_next:
+                self.save()
             steps = STEPS_AT_ONCE
         self._wait()
 
@@ -165,7 +168,8 @@ class Trainer:
     def busy(self) -> bool:
         """Whether the device has enough to do for now."""
         self._forget_done()
-        return len(self._events) >= (TURNS_IN_FLIGHT if self.part < self.total_parts else 1)
+        is_ahead = self.part < self.total_parts and not self._saves_next  # else it is to come to its end
+        return len(self._events) >= (TURNS_IN_FLIGHT if is_ahead else 1)
 
     def progress(self) -> Progress:
         """How far the device is with the run; does not wait for what is under way."""
@@ -191,6 +195,16 @@ class Trainer:
         progress = {"part": self.part, "seconds": self.seconds, "recompute": self.engine.recompute}
         save_checkpoint(self.folder, self._state(), progress)
         self.folder.write_metrics(self.metrics())
+        self._is_to_be_saved = False
+
+    def save_soon(self) -> None:
+        """Let `run` save when the part under way has ended: other fleets train until the device is done with it."""
+        self._is_to_be_saved = True
+
+    @property
+    def _saves_next(self) -> bool:
+        """Whether the next turn begins with a checkpoint."""
+        return self._is_to_be_saved and self._steps_of_part == 0
 
     def metrics(self) -> list[dict[str, Any]]:
         """One row a validation."""

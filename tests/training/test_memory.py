@@ -1,10 +1,12 @@
 """What is kept for a backward pass, and when it is too much."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
 from relational_transformer.training import memory
-from relational_transformer.training.memory import is_too_much_to_keep, saved_bytes
+from relational_transformer.training.memory import cached_bytes, free_bytes, is_too_much_to_keep, saved_bytes
 
 CPU = torch.device("cpu")
 
@@ -18,3 +20,24 @@ def test_saved_bytes_are_those_that_autograd_keeps():
 def test_three_fifths_of_the_free_memory_may_be_filled(monkeypatch, needed: int, too_much: bool):
     monkeypatch.setattr(memory, "free_bytes", lambda device: 1_000)
     assert is_too_much_to_keep(needed, CPU) is too_much
+
+
+def test_what_the_caches_of_files_hold_is_free(monkeypatch):
+    monkeypatch.setattr(Path, "read_text", lambda path: "MemFree:  1024 kB\nMemAvailable:    2048 kB\nCached: 1 kB\n")
+    assert free_bytes(CPU) == 2048 * 1024
+
+
+def test_without_linux_pages_that_are_free_are_counted(monkeypatch):
+    def fail(path: Path) -> str:
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(Path, "read_text", fail)
+    assert free_bytes(CPU) > 0
+
+
+def test_memory_of_graphs_is_not_free_to_others():
+    def segment(device: int, pool: tuple[int, int], total: int, allocated: int) -> dict:
+        return {"device": device, "segment_pool_id": pool, "total_size": total, "allocated_size": allocated}
+
+    segments = [segment(0, (0, 0), 100, 60), segment(0, (0, 7), 1_000, 0), segment(1, (0, 0), 500, 0)]
+    assert cached_bytes(segments, torch.device("cuda", 0)) == 40

@@ -182,6 +182,26 @@ def test_one_that_fails_in_a_part_is_not_saved_in_the_middle_of_it(tmp_path, mon
     assert parts_saved(runs[1][1]) == 0
 
 
+def test_one_that_cannot_be_saved_does_not_cost_the_others_their_work(tmp_path, monkeypatch):
+    runs, train_on, save = runs_in(tmp_path), Trainer._train, Trainer.save
+
+    def fail_in_the_third(trainer: Trainer, most_steps: int) -> None:
+        if trainer.config.task == "insertion_sort" and trainer.part == 1:
+            raise RuntimeError("no such luck")
+        train_on(trainer, most_steps)
+
+    def save_all_but_the_first(trainer: Trainer) -> None:
+        if trainer.config.task == "bfs":
+            raise OSError("no space left")
+        save(trainer)
+
+    monkeypatch.setattr(Trainer, "_train", fail_in_the_third)
+    monkeypatch.setattr(Trainer, "save", save_all_but_the_first)
+    with pytest.raises(RuntimeError, match="no such luck"):
+        train_together(runs, CPU)
+    assert [parts_saved(folder) > 0 for _, folder in runs] == [False, True, False]
+
+
 def test_checkpoints_by_the_clock_hold_up_nobody(tmp_path, monkeypatch):
     monkeypatch.setattr(trainer, "STEPS_AT_ONCE", 1)
     train, turns = Trainer._train, []

@@ -41,6 +41,7 @@ class Engine:
         finite: whether every loss of a seed so far was a finite number, bool [S].
         recompute: whether steps of the trajectory are recomputed in the backward pass; None until the first step has
             decided.
+        may_share_steps: whether there is memory for what steps share (`shares_steps`), as far as is known.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class Engine:
         self._methods = FleetMethods(network, fleet, self.device, compiled)
         self._around = AroundLayers(self._methods, network, split.num_nodes, precision)
         self._hoisted = HoistedTrajectory(self._methods, network, precision)
-        self._may_hoist = True
+        self.may_share_steps = True
 
     def share_compiled(self, other: "Engine") -> None:
         """Use what another engine of the same shapes compiles, instead of compiling it again."""
@@ -87,7 +88,7 @@ class Engine:
         make the gradients of their weights themselves."""
         plain = not self.layers_are_kernels and not self._calls_kernels
         few = self.fleet.num_seeds <= MOST_SEEDS_THAT_SHARE
-        return plain and few and self._methods.compiled and not self.recompute and self._may_hoist
+        return plain and few and self._methods.compiled and not self.recompute and self.may_share_steps
 
     @property
     def _calls_kernels(self) -> bool:
@@ -196,7 +197,7 @@ class Engine:
         every step computes all that it needs: with what steps share computed once, more is kept."""
         is_too_much = self._is_too_much_to_keep()
         if is_too_much and self.shares_steps:
-            self._may_hoist = False
+            self.may_share_steps = False
             is_too_much = self._is_too_much_to_keep()
         return is_too_much
 

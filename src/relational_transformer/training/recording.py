@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 SHORT_OF_MEMORY = 16 * 2**30
-"""With fewer bytes free on the device, what rehearsals leave cached is given back, which waits for all that runs."""
+"""With fewer bytes free on the device than a rehearsal has taken and these, what rehearsals leave cached is given back,
+which waits for all that runs. What is recorded takes as much again: it has memory of its own, and while it is recorded
+torch gives back nothing."""
 
 
 def record(
@@ -43,12 +45,14 @@ def record(
     # graphs that were recorded on one stream and run on several at once would share it.
     own = current if current != torch.cuda.default_stream(device) else torch.cuda.Stream(device)
     own.wait_stream(current)
+    reserved = torch.cuda.memory_reserved(device)
     with torch.cuda.stream(own):
         for _ in range(2):
             (rehearsal or step)()
             restore()
     gc.collect()  # what the rehearsals have left in cycles would be kept beside what is recorded
-    if torch.cuda.mem_get_info(device)[0] < SHORT_OF_MEMORY:
+    taken = max(0, torch.cuda.memory_reserved(device) - reserved)
+    if torch.cuda.mem_get_info(device)[0] < taken + SHORT_OF_MEMORY:
         torch.cuda.empty_cache()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.stream(own), _nothing_collected():

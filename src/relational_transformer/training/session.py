@@ -145,8 +145,16 @@ def carry_out(
 
 
 def _save_all(trainers: Iterable[AnyTrainer]) -> None:
+    """Save all that can be saved; then tell of the first that cannot."""
+    errors: list[Exception] = []
     for trainer in trainers:
-        trainer.save()
+        try:
+            with blaming(trainer.folder):
+                trainer.save()
+        except Exception as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 def _last_words(signal_name: str, trainers: Iterable[AnyTrainer]) -> str:

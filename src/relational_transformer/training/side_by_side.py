@@ -1,5 +1,6 @@
 """Several runs side by side: a queue of them, so many at once, and those that train do not wait for one that begins."""
 
+import gc
 import sys
 import time
 from collections import deque
@@ -156,6 +157,7 @@ def blaming(folder: RunFolder) -> Iterator[None]:
 
 def _begin(make_trainer: Callable[[], TrainerType]) -> tuple[TrainerType, Iterator[None]]:
     """A trainer with its first turn behind it, for which all is compiled and recorded, and the turns to come."""
+    gc.collect()  # engines that have ended are in cycles, with the memory of their graphs
     trainer = make_trainer()
     turns = trainer.run()
     next(turns, None)

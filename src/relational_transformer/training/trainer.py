@@ -192,7 +192,12 @@ class Trainer:
         if self._steps_of_part > 0:
             self._train(self.steps_per_part)
         self._wait()
-        progress = {"part": self.part, "seconds": self.seconds, "recompute": self.engine.recompute}
+        progress = {
+            "part": self.part,
+            "seconds": self.seconds,
+            "recompute": self.engine.recompute,
+            "may_share_steps": self.engine.may_share_steps,
+        }
         save_checkpoint(self.folder, self._state(), progress)
         self.folder.write_metrics(self.metrics())
         self._is_to_be_saved = False
@@ -249,6 +254,7 @@ class Trainer:
             "seconds": seconds,
             "seconds_of_test": self.seconds - seconds,
             "recompute": self.engine.recompute,
+            "shares_steps": self.engine.shares_steps,
             "layers_are_kernels": self.engine.layers_are_kernels,
             **provenance(self.device),
         }
@@ -338,6 +344,7 @@ class Trainer:
                 tensor.copy_(tensors[name])
         self.part, self.seconds_before = progress["part"], progress["seconds"]
         self.engine.recompute = progress.get("recompute") or None  # what was kept may be too much today
+        self.engine.may_share_steps = progress.get("may_share_steps", True)  # else it would be rounded otherwise
 
     def _examples_of_best(self, seed: int, best: float) -> int | None:
         scores = self.validation_scores[: self.part, seed].tolist()

@@ -2,17 +2,22 @@
 
 import importlib
 import sys
+import threading
 import warnings
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from relational_transformer.sweeps import Run, sweep
-from relational_transformer.sweeps.engines import RayEngine
+from relational_transformer.sweeps.engines import RayEngine, ray_cluster
+from relational_transformer.sweeps.engines.engine import Ended
 from relational_transformer.sweeps.engines.ray_cluster import check_shared
+from relational_transformer.training import RunFolder
 from tests.sweeps.small import impossible_cell, rows_of, scores_alone, scores_of, small_cell, small_runs
+from tests.training.small import small_config
 
 pytest.importorskip("ray")
 
@@ -85,6 +90,32 @@ def test_no_cluster_is_one_clear_sentence(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(ray, "init", refuse)
     with pytest.raises(ValueError, match=r"no Ray cluster at 'auto': Could not find any running Ray instance\.$"):
         RayEngine("auto")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:99999"])
+def test_nobody_at_the_address_is_one_clear_sentence_at_once(address: str):
+    with pytest.raises(ValueError, match=f"no Ray cluster at '{address}': "):
+        RayEngine(address)
+
+
+def ended_with(result: Path, run: Run, seconds: float) -> Ended:
+    """What becomes of a run whose result is shown so many seconds after its end."""
+    engine = RayEngine.__new__(RayEngine)
+    engine._ray = SimpleNamespace(get=lambda reference: None)
+    timer = threading.Timer(seconds, result.write_text, ["{}"])
+    timer.start()
+    try:
+        return engine._judge(None, run)
+    finally:
+        timer.join()
+
+
+def test_a_result_that_a_network_file_system_shows_late_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    run = Run("clrs", small_config(), tmp_path)
+    assert ended_with(RunFolder(tmp_path).result, run, 0.2).error is None
+    RunFolder(tmp_path).result.unlink()
+    monkeypatch.setattr(ray_cluster, "SECONDS_TO_APPEAR", 0.0)
+    assert "its result is not in" in (ended_with(RunFolder(tmp_path).result, run, 0.2).error or "")
 
 
 def test_storage_that_is_not_shared_is_named(tmp_path: Path):

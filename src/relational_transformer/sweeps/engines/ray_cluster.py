@@ -7,7 +7,9 @@ judge.
 
 import logging
 import os
+import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,10 @@ from ..execution import execute
 from ..run import Run
 from .engine import Ended
 
-SECONDS_TO_APPEAR = 30.0
-"""How long a network file system may take to show a new folder to other machines."""
+SECONDS_TO_APPEAR = 60.0
+"""How long a network file system may take to show something new to other machines."""
+SECONDS_TO_ANSWER = 10.0
+"""How long the head of a cluster may take to answer."""
 SECONDS_TO_SAVE = 60.0
 """How long a stopped sweep waits for its runs to save themselves."""
 
@@ -88,7 +92,7 @@ class RayEngine:
             return Ended(run, error=f"{type(error.cause).__name__}: {_first_line(error.cause)}")
         except exceptions.RayError as error:
             return Ended(run, error=_first_line(error))
-        if not run.is_done:
+        if not _appears(lambda: run.is_done, SECONDS_TO_APPEAR):
             return Ended(
                 run, error=f"its result is not in {run.folder}: --out must be a folder that all machines share"
             )
@@ -104,11 +108,16 @@ def _execute(content: dict[str, Any], device: str, checkpoint_seconds: float) ->
 
 def check_shared(folder: Path, patience: float = SECONDS_TO_APPEAR) -> None:
     """Refuse a folder that is not there: who asked for the run has made it."""
+    if not _appears(folder.is_dir, patience):
+        raise ValueError(f"{os.uname().nodename} sees no {folder}: --out must be a folder that all machines share")
+
+
+def _appears(is_there: Callable[[], bool], patience: float) -> bool:
+    """Whether something is there within so many seconds."""
     deadline = time.monotonic() + patience
-    while not folder.is_dir():
-        if time.monotonic() > deadline:
-            raise ValueError(f"{os.uname().nodename} sees no {folder}: --out must be a folder that all machines share")
+    while not (found := is_there()) and time.monotonic() < deadline:
         time.sleep(0.5)
+    return found
 
 
 def _connect(address: str) -> Any:
@@ -116,9 +125,12 @@ def _connect(address: str) -> Any:
         import ray
     except ModuleNotFoundError:
         raise ModuleNotFoundError("a cluster needs Ray: pip install 'relational-transformer[cluster]'") from None
+    host, _, port = address.rpartition(":")
     try:
+        if host and port.isdecimal() and "//" not in host:  # Ray itself would try for minutes
+            socket.create_connection((host, int(port)), SECONDS_TO_ANSWER).close()
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (OSError, OverflowError, ValueError, RuntimeError) as error:
         raise ValueError(f"there is no Ray cluster at {address!r}: {_first_line(error)}") from None
     return ray
 

@@ -16,6 +16,8 @@ from relational_transformer import __version__, commands
 
 MISTAKE, INTERRUPTED = 2, 130
 TRACEBACK_VARIABLE = "RT_TRACEBACK"
+OUT_OF_MEMORY = re.compile("can't allocate memory|out of memory")
+"""What torch says on a CPU and on a GPU."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,6 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _say(str(stop) or "stopped", INTERRUPTED)
     except MemoryError as error:
         return _say(f"there is not enough memory for this ({error or 'no more is known'})", MISTAKE)
+    except RuntimeError as error:
+        if not OUT_OF_MEMORY.search(str(error)) or os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        return _say(f"there is not enough memory for this ({str(error).splitlines()[0]})", MISTAKE)
     except (ValueError, OSError, ModuleNotFoundError) as error:
         explanation = explain(error)
         if explanation is None or os.environ.get(TRACEBACK_VARIABLE):
@@ -105,9 +111,9 @@ def explain(error: Exception) -> str | None:
         place = f" ({str(error.filename)!r})" if error.filename is not None else ""
         return f"{error.strerror[0].lower()}{error.strerror[1:]}{place}"
     message = " ".join(str(error).split())
-    if isinstance(error, ModuleNotFoundError) and "relational-transformer[" not in message:
+    if isinstance(error, ModuleNotFoundError) and "pip install" not in message:
         extra = extra_of(error.name)
-        return extra and f"this needs {error.name}: pip install 'relational-transformer[{extra}]'"
+        return extra and f"this needs {error.name}: pip install '.[{extra}]' in a checkout"
     return message or f"{type(error).__name__}, with no message"
 
 

@@ -38,7 +38,7 @@ def test_what_cannot_be_is_refused_in_one_sentence():
         LobsterConfig("gcn", rt, protocol, (0,))
     with pytest.raises(ValueError, match="at least one seed"):
         LobsterConfig("rt", rt, protocol, ())
-    with pytest.raises(ValueError, match=r"different numbers from 0 on, got \[1, 1\]"):
+    with pytest.raises(ValueError, match=r"different numbers from 0 to 2\^63 - 1, got \[1, 1\]"):
         LobsterConfig("rt", rt, protocol, (1, 1))
     with pytest.raises(ValueError, match="num-layers must be at least 1, got 0"):
         replace(rt, num_layers=0)

@@ -158,5 +158,5 @@ for call in (lambda: Layer.from_pretrained("you/layer"), lambda: layer.push_to_h
         print(error)
 """
         finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-        message = "models of the Hub need huggingface_hub: pip install 'relational-transformer[hub]'"
+        message = "models of the Hub need huggingface_hub: pip install '.[hub]' in a checkout"
         assert finished.stdout.splitlines() == [f"no folder 'you/layer' is there, and {message}", message]

@@ -170,4 +170,4 @@ except ModuleNotFoundError as error:
     print(error)
 """
         finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-        assert finished.stdout == "saved models need safetensors: pip install 'relational-transformer[train]'\n"
+        assert finished.stdout == "saved models need safetensors: pip install '.[train]' in a checkout\n"

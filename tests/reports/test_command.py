@@ -18,6 +18,15 @@ def test_the_table_goes_between_the_marks_and_nowhere_else(tmp_path):
     assert "old" not in text
 
 
+def test_a_markdown_file_gets_no_other_format(tmp_path):
+    readme = tmp_path / "README.md"
+    readme.write_text(text := f"{BEGIN}\nold\n{END}\n")
+    write_result(tmp_path / "runs" / "a", "bfs", [0.99])
+    with pytest.raises(ValueError, match="into a Markdown file, and not as csv"):
+        run(ReportArguments(results=tmp_path / "runs", write=readme, format="csv"))
+    assert readme.read_text() == text
+
+
 def test_a_file_without_marks_is_left_alone(tmp_path):
     readme = tmp_path / "README.md"
     readme.write_text("no marks")

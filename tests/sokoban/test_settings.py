@@ -36,7 +36,7 @@ def test_no_discount_at_all_is_a_recipe():
         ({"precision": "fp8"}, "precision must be one of tf32, bf16, fp32, fp64, got 'fp8'"),
         ({"compile": "maybe"}, "compile must be one of auto, on, off, got 'maybe'"),
         ({"levels": "boxoban"}, r"levels must be load_splits\(folder, ...\).identity, or None, got 'boxoban'"),
-        ({"seeds": (1, 1)}, "seeds must be different numbers from 0 on"),
+        ({"seeds": (1, 1)}, "seeds must be different numbers from 0 to"),
         ({"test_levels": 0}, "at least one level to train on and one to test on"),
     ],
 )

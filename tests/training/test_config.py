@@ -13,7 +13,8 @@ from tests.training.small import SETTINGS, small_config
         ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
         ({"num_heads": 0}, "num_heads must be at least 1, got 0"),
         ({"num_layers": 0}, "num_layers must be at least 1, got 0"),
-        ({"gradient_clip": 0.0}, "gradient_clip must be above 0, got 0.0"),
+        ({"gradient_clip": 0.0}, "gradient_clip must be a number above 0, got 0.0"),
+        ({"gradient_clip": float("inf")}, "gradient_clip must be a number above 0, got inf"),
         ({"learning_rate": float("nan")}, "learning_rate must be a number above 0, got nan"),
     ],
 )

@@ -203,6 +203,18 @@ def test_other_settings_in_an_old_folder_are_named(tmp_path):
         run_to_the_end(small_config(seeds=(0, 1, 2)), tmp_path / "run")
 
 
+@pytest.mark.parametrize("content", [b"[]", b"\xff\xfe", b"{"])
+def test_damaged_files_of_a_run_are_named(tmp_path, content: bytes):
+    folder = RunFolder(tmp_path)
+    for path, read in ((folder.config, folder.read_config), (folder.result, folder.read_result)):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=f"{path} is not readable"):
+            read()
+    folder.result.write_text("{}")
+    with pytest.raises(ValueError, match=r"result.json is not readable \(it has no seeds\); delete it"):
+        folder.read_result()
+
+
 def test_two_processes_do_not_work_on_one_run(tmp_path):
     folder = RunFolder(tmp_path / "run")
     with (

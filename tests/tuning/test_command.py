@@ -1,5 +1,6 @@
 """`rt tune`, with training replaced by a formula."""
 
+from pathlib import Path
 from typing import ClassVar
 
 import optuna
@@ -35,6 +36,13 @@ def storage(tmp_path, monkeypatch):
     monkeypatch.setattr(tune, "TaskTraining", Formula)
     monkeypatch.setattr(Formula, "trained", [])
     return str(tmp_path / "tuning.journal")
+
+
+@pytest.mark.parametrize("name", ["trials", "minimum_runs", "seeds", "examples"])
+def test_a_search_of_nothing_is_refused_and_not_begun(storage, name: str):
+    with pytest.raises(ValueError, match=f"{name.replace('_', '-')} must be at least 1, got 0"):
+        run(TuneArguments(storage=storage, **{name: 0}))
+    assert not Path(storage).exists()
 
 
 def trials_in(storage, name):

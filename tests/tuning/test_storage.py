@@ -6,7 +6,7 @@ import threading
 import pytest
 from optuna.storages import JournalStorage
 
-from relational_transformer.tuning import open_storage, open_study
+from relational_transformer.tuning import open_storage, open_study, storage
 from relational_transformer.tuning.journal_lock import JournalLock
 from tests.tuning import workers
 
@@ -40,6 +40,38 @@ def test_another_protocol_than_the_studys_own_is_refused(tmp_path):
 def test_an_unknown_database_driver_is_named_in_one_sentence():
     with pytest.raises(ValueError, match="needs the driver MySQLdb, which is not installed"):
         open_storage("mysql+mysqldb://host/name")
+
+
+def test_half_a_line_of_a_killed_worker_costs_no_trial(tmp_path):
+    path = tmp_path / "journal"
+    open_study(open_storage(str(path)), "rt").optimize(lambda trial: 3.0, n_trials=2)
+    with path.open("a") as file:
+        file.write('{"op_code": 4, "worker_i')
+    open_study(open_storage(str(path)), "rt").optimize(lambda trial: 4.0, n_trials=1)
+    assert [trial.value for trial in open_study(open_storage(str(path)), "rt").trials] == [3.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize("content", [b"no journal\n", b"no journal", b"\xff\xfe\n"])
+def test_a_file_that_is_no_journal_is_named_and_left_alone(tmp_path, content: bytes):
+    path = tmp_path / "letter"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="letter is no journal of a search, or is damaged"):
+        open_storage(str(path))
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("url", ["foo://bar", "sqlite:////proc/there/is/none.db"])
+def test_a_database_that_cannot_be_used_is_one_sentence(url: str, monkeypatch):
+    monkeypatch.setattr(storage, "ATTEMPTS", 1)
+    with pytest.raises(ValueError, match=f"no database can be used at '{url}': .") as error:
+        open_storage(url)
+    assert "\n" not in str(error.value)
+
+
+def test_no_password_is_shown(monkeypatch):
+    monkeypatch.setattr(storage, "ATTEMPTS", 1)
+    with pytest.raises(ValueError, match="no database can be used at 'foo://host/name'"):
+        open_storage("foo://me:secret@host/name")
 
 
 def test_a_journal_is_one_threads_at_a_time(tmp_path):

@@ -73,6 +73,16 @@ def test_the_score_is_the_mean_test_score_of_the_fleet_and_a_diverged_seed_count
     assert TaskTraining("rt", ("bfs",), SMALL, num_seeds=2)(CONFIGURATION, seed=5) == {"bfs": 0.45}
 
 
+def test_a_search_that_is_stopped_promises_nothing_of_the_trial_under_way(monkeypatch):
+    def stop(runs, device, report) -> None:
+        raise training.Stopped("stopped by SIGINT, saved /tmp/rt-tune at example 320")
+
+    monkeypatch.setattr(training, "train_together", stop)
+    configuration = {name: values[0] for name, values in GRIDS["rt"].items()}
+    with pytest.raises(KeyboardInterrupt, match="the trial under way is lost, all others are kept"):
+        TaskTraining("rt", ("bfs",))(configuration, seed=0)
+
+
 def test_progress_is_told_by_task():
     seen = {}
     TaskTraining("mpnn", ("bfs", "insertion_sort"), SMALL, watch=seen.__setitem__)({"hidden_size": 45}, seed=0)

@@ -41,6 +41,8 @@ class ReportArguments:
 def run(arguments: ReportArguments) -> None:
     if not arguments.results.is_dir():
         raise FileNotFoundError(2, "no such folder", str(arguments.results))
+    if arguments.write is not None and arguments.format != "markdown":
+        raise ValueError(f"--write puts tables into a Markdown file, and not as {arguments.format}")
     archive = Archive(read_results(arguments.results))
     if arguments.out is not None:
         write_report(arguments.out, archive)

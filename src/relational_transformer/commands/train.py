@@ -28,7 +28,7 @@ class TrainArguments:
     """
 
     task: Annotated[str, tyro.conf.Positional]
-    """An algorithm of CLRS-30, such as bellman_ford; `rt data` lists them."""
+    """An algorithm of CLRS-30, such as bellman_ford; a name that is none is answered with all thirty."""
     processor: str = "rt"
     """A model: rt, mpnn, pgn, pgn_masked, deep_sets, gat, gatv2, transformer, rt_core, untuned_mpnn, ..."""
     seeds: int = 1

@@ -90,6 +90,9 @@ def run(arguments: TuneArguments) -> None:
     if not arguments.winner:
         others = {one.name for one in fields(EngineOptions)} - {"device"}
         refuse(arguments.where, others, "without --winner, which alone trains whole runs")
+    for name in ("trials", "minimum_runs", "seeds", "examples"):
+        if getattr(arguments, name) < 1:
+            raise ValueError(f"{name.replace('_', '-')} must be at least 1, got {getattr(arguments, name)}")
     grid = find_grid(arguments.model)
     tasks = find_tasks(arguments.tasks)
     console = Console()

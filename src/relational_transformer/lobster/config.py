@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, get_args
 
-from relational_transformer.training.config import CompileMode
+from relational_transformer.training.config import CompileMode, check_seeds
 from relational_transformer.training.precision import Precision
 
 from .protocol import LobsterProtocol
@@ -36,10 +36,7 @@ class LobsterConfig:
         for name, choices in (("precision", get_args(Precision)), ("compile", get_args(CompileMode))):
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}")
-        if not self.seeds:
-            raise ValueError("at least one seed is needed, got none")
-        if len(set(self.seeds)) != len(self.seeds) or min(self.seeds) < 0:
-            raise ValueError(f"seeds must be different numbers from 0 on, got {list(self.seeds)}")
+        check_seeds(self.seeds)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

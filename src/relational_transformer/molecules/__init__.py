@@ -1,6 +1,6 @@
 """Molecules: properties of a whole graph from atoms, bonds and distances, and the QM9 data set.
 
-The model needs torch alone; `pip install 'relational-transformer[pyg]'` adds PyTorch Geometric, which reads QM9.
+The model needs torch alone; `pip install '.[pyg]'` in a checkout adds PyTorch Geometric, which reads QM9.
 """
 
 from .distances import distance_basis

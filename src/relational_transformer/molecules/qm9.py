@@ -78,7 +78,7 @@ def load_qm9(folder: Path | str) -> "QM9":
     try:
         from torch_geometric.datasets import QM9
     except ModuleNotFoundError:
-        message = "QM9 needs PyTorch Geometric: pip install 'relational-transformer[pyg]'"
+        message = "QM9 needs PyTorch Geometric: pip install '.[pyg]' in a checkout"
         raise ModuleNotFoundError(message, name="torch_geometric") from None
     folder = Path(folder).expanduser()
     try:

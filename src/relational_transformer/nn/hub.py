@@ -78,6 +78,6 @@ def _import_hub() -> ModuleType:
     try:
         import huggingface_hub
     except ModuleNotFoundError:
-        message = "models of the Hub need huggingface_hub: pip install 'relational-transformer[hub]'"
+        message = "models of the Hub need huggingface_hub: pip install '.[hub]' in a checkout"
         raise ModuleNotFoundError(message, name="huggingface_hub") from None
     return huggingface_hub

@@ -147,6 +147,6 @@ def _import_safetensors() -> ModuleType:
     try:
         import safetensors.torch
     except ModuleNotFoundError:
-        message = "saved models need safetensors: pip install 'relational-transformer[train]'"
+        message = "saved models need safetensors: pip install '.[train]' in a checkout"
         raise ModuleNotFoundError(message, name="safetensors") from None
     return safetensors

@@ -44,8 +44,8 @@ class Settings:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if not 0 < self.learning_rate < float("inf"):
             raise ValueError(f"learning_rate must be a number above 0, got {self.learning_rate}")
-        if self.gradient_clip is not None and not self.gradient_clip > 0:
-            raise ValueError(f"gradient_clip must be above 0, got {self.gradient_clip}")
+        if self.gradient_clip is not None and not 0 < self.gradient_clip < float("inf"):
+            raise ValueError(f"gradient_clip must be a number above 0, got {self.gradient_clip}")
 
 
 def _baseline(processor: str, num_layers: int, hidden_size: int, learning_rate: float, num_heads: int = 1) -> Settings:

@@ -1,6 +1,6 @@
 """The relational transformer with PyTorch Geometric's conventions: node lists, edge lists, batches of graphs.
 
-The layer needs torch alone; `pip install 'relational-transformer[pyg]'` adds PyG itself, for its loaders and data sets.
+The layer needs torch alone; `pip install '.[pyg]'` in a checkout adds PyG itself, for its loaders and data sets.
 """
 
 from .conv import RelationalTransformerConv

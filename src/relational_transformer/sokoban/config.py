@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from relational_transformer.training.config import CompileMode
+from relational_transformer.training.config import CompileMode, check_seeds
 from relational_transformer.training.precision import Precision, set_matrix_products
 
 from .agent import Agent, Model
@@ -45,10 +45,7 @@ class SokobanConfig:
         for name, choices in (("precision", get_args(Precision)), ("compile", get_args(CompileMode))):
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}")
-        if not self.seeds:
-            raise ValueError("at least one seed is needed, got none")
-        if len(set(self.seeds)) != len(self.seeds) or min(self.seeds) < 0:
-            raise ValueError(f"seeds must be different numbers from 0 on, got {list(self.seeds)}")
+        check_seeds(self.seeds)
         if not isinstance(self.levels, SplitsIdentity | None):
             raise ValueError(f"levels must be load_splits(folder, ...).identity, or None, got {self.levels!r}")
         if self.train_levels < 1 or self.test_levels < 1:

@@ -34,7 +34,7 @@ def _draw(path: Path, title: str, lines: list[tuple[str, str | None, Rows, int, 
     try:
         import matplotlib
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("a picture needs matplotlib: pip install 'relational-transformer[report]'") from None
+        raise ModuleNotFoundError("a picture needs matplotlib: pip install '.[report]' in a checkout") from None
     matplotlib.use("Agg")
     from matplotlib import pyplot
     from matplotlib.ticker import EngFormatter, MaxNLocator

@@ -83,7 +83,7 @@ def write_gif(path: Path, game: Sequence[Frame], frames_per_second: int = 5) -> 
     try:
         import matplotlib
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("a GIF needs matplotlib: pip install 'relational-transformer[report]'") from None
+        raise ModuleNotFoundError("a GIF needs matplotlib: pip install '.[report]' in a checkout") from None
     matplotlib.use("Agg")
     from matplotlib import pyplot
     from matplotlib.animation import PillowWriter

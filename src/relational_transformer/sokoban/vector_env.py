@@ -15,7 +15,7 @@ try:
     from gymnasium.vector import AutoresetMode, VectorEnv
     from gymnasium.vector.utils import batch_space
 except ModuleNotFoundError:
-    message = "the environment for Gymnasium needs it: pip install 'relational-transformer[rl]'"
+    message = "the environment for Gymnasium needs it: pip install '.[rl]' in a checkout"
     raise ModuleNotFoundError(message, name="gymnasium") from None
 
 Arrays = dict[str, np.ndarray]

@@ -34,10 +34,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if self.task not in SPECS:
             raise ValueError(f"no task is called {self.task!r}; there are {', '.join(SPECS)}")
-        if not self.seeds:
-            raise ValueError("at least one seed is needed, got none")
-        if len(set(self.seeds)) != len(self.seeds) or min(self.seeds) < 0:
-            raise ValueError(f"seeds must be different numbers from 0 on, got {list(self.seeds)}")
+        check_seeds(self.seeds)
 
     def as_dict(self) -> dict[str, Any]:
         content = asdict(self)
@@ -59,3 +56,11 @@ class TrainConfig:
             return TrainConfig(**{field.name: parts[field.name] for field in fields(TrainConfig)})
         except (KeyError, TypeError) as error:
             raise ValueError(f"this is not the configuration of a training run ({error})") from None
+
+
+def check_seeds(seeds: tuple[int, ...]) -> None:
+    """Refuse seeds that are none, not all different, or no numbers that torch takes."""
+    if not seeds:
+        raise ValueError("at least one seed is needed, got none")
+    if len(set(seeds)) != len(seeds) or min(seeds) < 0 or max(seeds) >= 2**63:
+        raise ValueError(f"seeds must be different numbers from 0 to 2^63 - 1, got {list(seeds)}")

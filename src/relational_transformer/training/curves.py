@@ -13,7 +13,7 @@ def draw_curves(path: Path, title: str, metrics: list[dict[str, Any]], test_scor
     try:
         import matplotlib
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("a picture needs matplotlib: pip install 'relational-transformer[report]'") from None
+        raise ModuleNotFoundError("a picture needs matplotlib: pip install '.[report]' in a checkout") from None
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

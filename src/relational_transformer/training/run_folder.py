@@ -59,18 +59,21 @@ class RunFolder:
         if not self.config.is_file():
             raise ValueError(f"{self.path} is no run folder: it has no config.json")
         try:
-            return json.loads(self.config.read_text())
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{self.config} is not readable JSON ({error}); delete the folder to start anew") from None
+            return _read_object(self.config)
+        except ValueError as error:
+            raise ValueError(f"{self.config} is not readable ({error}); delete the folder to start anew") from None
 
     def read_result(self) -> dict[str, Any] | None:
         """The result, if the run has ended."""
         if not self.result.is_file():
             return None
         try:
-            return json.loads(self.result.read_text())
+            result = _read_object(self.result)
+            if not isinstance(result.get("seeds"), list):
+                raise ValueError("it has no seeds")
+            return result
         except ValueError as error:
-            raise ValueError(f"{self.result} is not readable JSON ({error}); delete it to test the run again") from None
+            raise ValueError(f"{self.result} is not readable ({error}); delete it to test the run again") from None
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """The rows of `metrics.jsonl`."""
@@ -90,6 +93,13 @@ class RunFolder:
                 f"{self.path} holds a run with other settings ({'; '.join(changes)}): "
                 "use them again to go on with it, or another --out"
             )
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    content = json.loads(path.read_text())
+    if not isinstance(content, dict):
+        raise ValueError(f"it is {type(content).__name__}, not an object")
+    return content
 
 
 def _differences(old: Any, new: Any, name: str = "") -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Runs from start to result: checkpoints by the clock, clean stops on signals, several fleets on one device."""
 
+import math
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -105,6 +106,8 @@ def carry_out(
     A run that has its result is left alone. Every `checkpoint_seconds`, and when a signal asks to stop or a run fails,
     all others are saved. For `aside` see `SideBySide`.
     """
+    if not 0 <= checkpoint_seconds < math.inf:
+        raise ValueError(f"checkpoint_seconds must be a number from 0 on, got {checkpoint_seconds:g}")
     with ExitStack() as stack, _stop_signals() as stop:
         folders = [RunFolder(out) for _, out in runs]
         before: dict[int, dict[str, Any]] = {}

@@ -3,9 +3,7 @@
 try:
     import optuna as _optuna  # noqa: F401
 except ModuleNotFoundError:
-    raise ModuleNotFoundError(
-        "hyperparameter search needs Optuna: pip install 'relational-transformer[tune]'"
-    ) from None
+    raise ModuleNotFoundError("hyperparameter search needs Optuna: pip install '.[tune]' in a checkout") from None
 
 from .analysis import Search, analyse
 from .grid import Configuration, Grid, suggest

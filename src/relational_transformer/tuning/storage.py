@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,9 +31,7 @@ def open_storage(location: str) -> BaseStorage:
     []
     """
     if "://" not in location:
-        path = Path(location)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return JournalStorage(JournalFileBackend(str(path), JournalLock(path)))  # pyright: ignore[reportArgumentType]
+        return open_journal(Path(location))
     try:
         return open_database(location)
     except ImportError as error:
@@ -40,8 +39,38 @@ def open_storage(location: str) -> BaseStorage:
         raise ValueError(f"{location!r} needs the driver {driver}, which is not installed") from None
 
 
+def open_journal(path: Path) -> JournalStorage:
+    """The journal in a file, in which every line is an entry.
+
+    The beginning of one, left by a worker that was killed while it wrote, is taken out: with what others write after
+    it, it would be a line that nobody can read.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = JournalLock(path)
+    try:
+        lock.acquire()
+        try:
+            with path.open("rb+") as file:
+                file.truncate(_size_of_entries(file.read()))
+        finally:
+            lock.release()
+        return JournalStorage(JournalFileBackend(str(path), lock))  # pyright: ignore[reportArgumentType]
+    except ValueError as error:
+        raise ValueError(f"{path} is no journal of a search, or is damaged ({error})") from None
+
+
+def _size_of_entries(content: bytes) -> int:
+    """The bytes of a journal to the end of its last whole line."""
+    *lines, half = content.split(b"\n")
+    for line in [*lines[:1], *lines[-1:]]:
+        json.loads(line)
+    if not lines and not half.startswith(b"{"[: len(half)]):
+        raise ValueError("it has no line")
+    return len(content) - len(half)
+
+
 def open_database(url: str) -> RDBStorage:
-    from sqlalchemy.exc import SQLAlchemyError
+    from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
     if url.startswith("sqlite"):
         engine: dict[str, Any] = {"connect_args": {"timeout": 60}}  # seconds to wait for another process to write
@@ -50,11 +79,12 @@ def open_database(url: str) -> RDBStorage:
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return RDBStorage(url, engine_kwargs=engine)
-        except SQLAlchemyError:
+        except SQLAlchemyError as error:
             # Processes that open a new database together all try to create its tables; all but one fail, and find them
             # made at the next attempt.
-            if attempt == ATTEMPTS:
-                raise
+            if attempt == ATTEMPTS or not isinstance(error, DBAPIError):
+                where, reason = re.sub(r"//[^@/]*@", "//", url), getattr(error, "orig", None) or error
+                raise ValueError(f"no database can be used at {where!r}: {str(reason).splitlines()[0]}") from None
             time.sleep(random.uniform(0.1, 0.5))
     raise AssertionError("unreachable")
 

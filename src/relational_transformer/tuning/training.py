@@ -11,7 +11,7 @@ import torch
 
 from relational_transformer.clrs import ALGORITHMS, CORE_TASKS
 from relational_transformer.training import Protocol, TrainConfig, Trainer
-from relational_transformer.training.session import train_together
+from relational_transformer.training.session import Stopped, train_together
 
 from .grid import Configuration
 from .grids import settings_of
@@ -52,6 +52,9 @@ class TaskTraining:
             with TemporaryDirectory(prefix="rt-tune-") as folder:  # nobody comes back to the run of a trial
                 runs = [(config, f"{folder}/{config.task}") for config in configs]
                 results = train_together(runs, torch.device(self.device), report=report)
+        except Stopped:
+            ended = "stopped; the trial under way is lost, all others are kept: the same command goes on"
+            raise KeyboardInterrupt(ended) from None
         finally:
             free_memory()
         return {

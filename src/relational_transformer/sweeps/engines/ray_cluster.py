@@ -124,7 +124,7 @@ def _connect(address: str) -> Any:
     try:
         import ray
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("a cluster needs Ray: pip install 'relational-transformer[cluster]'") from None
+        raise ModuleNotFoundError("a cluster needs Ray: pip install '.[cluster]' in a checkout") from None
     host, _, port = address.rpartition(":")
     try:
         if host and port.isdecimal() and "//" not in host:  # Ray itself would try for minutes

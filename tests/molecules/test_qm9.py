@@ -70,7 +70,7 @@ def test_unpickles_nothing(tmp_path: Path):
 
 def test_pyg_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "torch_geometric.datasets", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'relational-transformer\[pyg\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install '\.\[pyg\]'"):
         load_qm9(tmp_path)
 
 

@@ -90,6 +90,27 @@ def test_globals_are_required_exactly_where_the_model_has_them():
         make_stack()(nodes, edges, globals)
 
 
+@pytest.mark.parametrize(
+    ("nodes", "edges", "message"),
+    [
+        (
+            torch.zeros(2, 5, 3),
+            torch.zeros(2, 5, 5, 4),
+            r"nodes must have 7 channels in the last axis, got shape \[2, 5, 3\]",
+        ),
+        (torch.zeros(7), torch.zeros(2, 5, 5, 4), r"nodes must have 2 axes or more, got shape \[7\]"),
+        (torch.zeros(5, 7), None, "edges must have 4 channels in the last axis, got None"),
+        (torch.zeros(5, 7), torch.zeros(5, 4), r"edges must have 3 axes or more, got shape \[5, 4\]"),
+        ([[1.0] * 7], torch.zeros(1, 1, 4), "nodes must be a tensor or a tuple of tensors, got list"),
+        ((torch.zeros(5, 4), torch.zeros(5, 4)), torch.zeros(5, 5, 4), r"got shape \[5, 4\] and \[5, 4\]"),
+    ],
+)
+def test_what_a_model_cannot_read_is_named(nodes, edges, message: str):
+    model = RelationalTransformer(7, 4, node_size=8, edge_size=8, num_heads=2, head_size=4, node_hidden_size=8)
+    with pytest.raises(ValueError, match=message):
+        model(nodes, edges)
+
+
 def test_unknown_mode_lists_the_known_ones():
     with pytest.raises(ValueError, match="global_mode must be one of cat, core, att, got 'sum'"):
         RelationalTransformer(4, 3, **SIZES, global_mode="sum")

@@ -70,5 +70,5 @@ def test_mistakes_are_named():
 def test_without_gymnasium_one_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     monkeypatch.delitem(sys.modules, "relational_transformer.sokoban.vector_env")
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'relational-transformer\[rl\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install '\.\[rl\]'"):
         import relational_transformer.sokoban.vector_env  # noqa: F401

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import tyro
 
 from relational_transformer.sweeps import Part, cells_of, find_experiment, plan
-from relational_transformer.sweeps.engines import EngineOptions
+from relational_transformer.sweeps.engines import EngineOptions, check_options
 from relational_transformer.sweeps.planning import finished_runs
 from relational_transformer.sweeps.speeds import Speeds
 from relational_transformer.training.config import CompileMode
@@ -65,6 +65,7 @@ def run(arguments: ReproduceArguments) -> None:
         recipe=arguments.recipe,
         levels=None if arguments.levels is None else str(arguments.levels.absolute()),
     )
+    check_options(arguments.where)
     experiment = find_experiment(arguments.experiment)
     runs = plan(arguments.out, cells_of(experiment, part), arguments.seeds_together)
     if arguments.plan:

@@ -1,5 +1,7 @@
 """Checks of arguments, with messages that say what came and what was expected."""
 
+from collections.abc import Sequence
+
 from torch import Tensor
 from torch import bool as torch_bool
 
@@ -15,6 +17,20 @@ def check_last_size(name: str, tensor: Tensor, size: int) -> None:
     """The last axis of `tensor` must have `size` channels."""
     if tensor.shape[-1] != size:
         raise ValueError(f"{name} must have {size} channels in its last axis, got shape {list(tensor.shape)}")
+
+
+def check_parts(name: str, parts: Sequence[Tensor], size: int, axes: int) -> None:
+    """The parts of an input are tensors of so many axes or more, and have `size` channels together."""
+    for part in parts:
+        if not isinstance(part, Tensor):
+            raise ValueError(f"{name} must be a tensor or a tuple of tensors, got {type(part).__name__}")
+        if part.dim() < axes:
+            raise ValueError(f"{name} must have {axes} axes or more, got shape {list(part.shape)}")
+    if sum(part.shape[-1] for part in parts) != size:
+        shapes = " and ".join(str(list(part.shape)) for part in parts)
+        raise ValueError(
+            f"{name} must have {size} channels in the last axis, got {f'shape {shapes}' if parts else None}"
+        )
 
 
 def check_edges(edges: Tensor, num_queries: int, num_keys: int) -> None:

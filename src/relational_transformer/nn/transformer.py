@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .checks import check_mask, check_positive
+from .checks import check_mask, check_parts, check_positive
 from .concat_linear import ConcatLinear
 from .layer import RelationalTransformerLayer
 from .pretrained import Pretrained
@@ -139,6 +139,9 @@ class RelationalTransformer(Pretrained):
                 f"globals must be {'given' if self.global_input_size else 'None'} "
                 f"for a model with global_input_size={self.global_input_size}"
             )
+        check_parts("nodes", node_parts, self.node_input_size, axes=2)
+        check_parts("edges", edge_parts, self.edge_input_size, axes=3)
+        check_parts("globals", global_parts, self.global_input_size, axes=1)
         num_nodes = node_parts[0].shape[-2]
         check_mask("node_mask", node_mask, (num_nodes,))
         check_mask("attention_mask", attention_mask, (num_nodes, num_nodes))
@@ -188,4 +191,4 @@ class RelationalTransformer(Pretrained):
 def _parts(value: Tensor | tuple[Tensor, ...] | None) -> tuple[Tensor, ...]:
     if value is None:
         return ()
-    return (value,) if isinstance(value, Tensor) else tuple(value)
+    return value if isinstance(value, tuple) else (value,)

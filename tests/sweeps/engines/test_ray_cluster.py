@@ -126,5 +126,5 @@ def test_storage_that_is_not_shared_is_named(tmp_path: Path):
 
 def test_a_missing_ray_names_its_extra(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'relational-transformer\[cluster\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install '\.\[cluster\]'"):
         RayEngine("auto")

@@ -2,7 +2,7 @@
 
 from .engine import Ended, Engine
 from .local import LocalEngine
-from .options import EngineOptions, open_engine, refuse
+from .options import EngineOptions, check_options, open_engine, refuse
 from .ray_cluster import RayEngine
 
-__all__ = ["Ended", "Engine", "EngineOptions", "LocalEngine", "RayEngine", "open_engine", "refuse"]
+__all__ = ["Ended", "Engine", "EngineOptions", "LocalEngine", "RayEngine", "check_options", "open_engine", "refuse"]

@@ -59,22 +59,27 @@ def refuse(options: EngineOptions, names: Collection[str], where: str) -> None:
             raise ValueError(f"--{one.name.replace('_', '-')} means nothing {where}: leave it out")
 
 
-def open_engine(options: EngineOptions) -> Engine:
-    """The engine that the options describe; says what is not there, and what this engine would not look at."""
+def check_options(options: EngineOptions) -> None:
+    """Refuse what no machine could do, and what the engine would not look at."""
     refuse(options, OF_ANOTHER[options.engine], f"with --engine {options.engine}")
     if not 0 <= options.checkpoint_seconds < math.inf:
         raise ValueError(f"checkpoint-seconds must be a number from 0 on, got {options.checkpoint_seconds:g}")
-    if options.engine == "ray":
-        if options.cpus_per_run < 1 or not 0 < options.gpus_per_run < math.inf:
-            raise ValueError(
-                f"a run takes a core and some of a GPU, not {options.cpus_per_run} and {options.gpus_per_run:g}"
-            )
-        return RayEngine(
-            options.address, options.device, options.cpus_per_run, options.gpus_per_run, options.checkpoint_seconds
+    if options.cpus_per_run < 1 or not 0 < options.gpus_per_run < math.inf:
+        raise ValueError(
+            f"a run takes a core and some of a GPU, not {options.cpus_per_run} and {options.gpus_per_run:g}"
         )
     for name, number in (("processes", options.processes), ("at-once", options.at_once)):
         if number is not None and number < 1:
             raise ValueError(f"at least one run must be trained at a time, got --{name} {number}")
+
+
+def open_engine(options: EngineOptions) -> Engine:
+    """The engine that the options describe; says what is not there."""
+    check_options(options)
+    if options.engine == "ray":
+        return RayEngine(
+            options.address, options.device, options.cpus_per_run, options.gpus_per_run, options.checkpoint_seconds
+        )
     devices = local_devices() if options.device == "auto" else (str(find_device(options.device)),)
     at_once = options.at_once or max(1, min(fleets_that_fit(device) for device in devices) // options.processes)
     if options.sliced and (options.processes > 1 or any(torch.device(device).type != "cuda" for device in devices)):

@@ -210,9 +210,14 @@ def test_damaged_files_of_a_run_are_named(tmp_path, content: bytes):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=f"{path} is not readable"):
             read()
-    folder.result.write_text("{}")
-    with pytest.raises(ValueError, match=r"result.json is not readable \(it has no seeds\); delete it"):
-        folder.read_result()
+
+
+def test_a_result_without_seeds_is_none(tmp_path):
+    from relational_transformer.training.session import train
+
+    (tmp_path / "result.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"result.json tells of no seeds; delete it to test the run again"):
+        train(small_config(), str(tmp_path), torch.device("cpu"))
 
 
 def test_two_processes_do_not_work_on_one_run(tmp_path):

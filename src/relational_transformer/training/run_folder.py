@@ -68,10 +68,7 @@ class RunFolder:
         if not self.result.is_file():
             return None
         try:
-            result = _read_object(self.result)
-            if not isinstance(result.get("seeds"), list):
-                raise ValueError("it has no seeds")
-            return result
+            return _read_object(self.result)
         except ValueError as error:
             raise ValueError(f"{self.result} is not readable ({error}); delete it to test the run again") from None
 

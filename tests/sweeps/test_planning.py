@@ -76,14 +76,23 @@ def test_gaps_between_seeds_are_filled(tmp_path: Path):
     assert seeds_of(plan(tmp_path, [small_cell(seeds=tuple(range(5)))], 20)) == [(0, 1), (2,), (3, 4)]
 
 
-@pytest.mark.parametrize("content", ["{}", "[]", '{"seeds": 3}', '{"seeds": null}'])
-def test_a_run_that_does_not_say_its_seeds_is_named(tmp_path: Path, content: str):
+NO_SEEDS = "does not say which seeds the run has"
+
+
+@pytest.mark.parametrize(
+    ("content", "flaw"),
+    [
+        ("{}", NO_SEEDS),
+        ("[]", r"is not readable \(it is list, not an object\)"),
+        ('{"seeds": 3}', NO_SEEDS),
+        ('{"seeds": null}', NO_SEEDS),
+    ],
+)
+def test_a_run_that_does_not_say_its_seeds_is_named(tmp_path: Path, content: str, flaw: str):
     (run,) = plan(tmp_path, [small_cell()], 20)
     begin(run)
     (run.folder / "config.json").write_text(content)
-    with pytest.raises(
-        ValueError, match=r"config\.json (does not say which seeds the run has|is not readable .*); delete the folder"
-    ):
+    with pytest.raises(ValueError, match=rf"config\.json {flaw}; delete the folder"):
         plan(tmp_path, [small_cell()], 20)
 
 

@@ -20,12 +20,13 @@ def check_last_size(name: str, tensor: Tensor, size: int) -> None:
 
 
 def check_parts(name: str, parts: Sequence[Tensor], size: int, axes: int) -> None:
-    """The parts of an input are tensors of so many axes or more, and have `size` channels together."""
-    for part in parts:
+    """The parts of an input are tensors, have `size` channels together, and the first has so many axes or more."""
+    for number, part in enumerate(parts):
         if not isinstance(part, Tensor):
             raise ValueError(f"{name} must be a tensor or a tuple of tensors, got {type(part).__name__}")
-        if part.dim() < axes:
-            raise ValueError(f"{name} must have {axes} axes or more, got shape {list(part.shape)}")
+        least = 1 if number else axes  # the others are repeated along what they do not have
+        if part.dim() < least:
+            raise ValueError(f"{name} must have {least} axes or more, got shape {list(part.shape)}")
     if sum(part.shape[-1] for part in parts) != size:
         shapes = " and ".join(str(list(part.shape)) for part in parts)
         raise ValueError(

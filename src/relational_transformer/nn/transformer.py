@@ -191,4 +191,4 @@ class RelationalTransformer(Pretrained):
 def _parts(value: Tensor | tuple[Tensor, ...] | None) -> tuple[Tensor, ...]:
     if value is None:
         return ()
-    return value if isinstance(value, tuple) else (value,)
+    return tuple(value) if isinstance(value, tuple | list) else (value,)

@@ -106,8 +106,7 @@ def carry_out(
     A run that has its result is left alone. Every `checkpoint_seconds`, and when a signal asks to stop or a run fails,
     all others are saved. For `aside` see `SideBySide`.
     """
-    if not 0 <= checkpoint_seconds < math.inf:
-        raise ValueError(f"checkpoint_seconds must be a number from 0 on, got {checkpoint_seconds:g}")
+    check_checkpoint_seconds(checkpoint_seconds)
     with ExitStack() as stack, _stop_signals() as stop:
         folders = [RunFolder(out) for _, out in runs]
         before: dict[int, dict[str, Any]] = {}
@@ -147,6 +146,12 @@ def carry_out(
                     saved = now
     results = before | together.results
     return [results[number] for number in range(len(runs))]
+
+
+def check_checkpoint_seconds(seconds: float) -> None:
+    """Refuse what is no time between two checkpoints."""
+    if not 0 <= seconds < math.inf:
+        raise ValueError(f"checkpoint-seconds must be a number from 0 on, got {seconds:g}")
 
 
 def _save_all(trainers: Iterable[AnyTrainer]) -> None:

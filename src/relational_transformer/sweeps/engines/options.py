@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 
 from relational_transformer.training.devices import find_device
+from relational_transformer.training.session import check_checkpoint_seconds
 
 from .engine import Engine
 from .local import LocalEngine
@@ -62,8 +63,7 @@ def refuse(options: EngineOptions, names: Collection[str], where: str) -> None:
 def check_options(options: EngineOptions) -> None:
     """Refuse what no machine could do, and what the engine would not look at."""
     refuse(options, OF_ANOTHER[options.engine], f"with --engine {options.engine}")
-    if not 0 <= options.checkpoint_seconds < math.inf:
-        raise ValueError(f"checkpoint-seconds must be a number from 0 on, got {options.checkpoint_seconds:g}")
+    check_checkpoint_seconds(options.checkpoint_seconds)
     if options.cpus_per_run < 1 or not 0 < options.gpus_per_run < math.inf:
         raise ValueError(
             f"a run takes a core and some of a GPU, not {options.cpus_per_run} and {options.gpus_per_run:g}"

@@ -17,7 +17,7 @@ def trace(function: Callable[..., Sequence[Tensor]], tensors: Sequence[Tensor], 
     """
     leaves = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors]
     # Whoever looks at what autograd saves (`memory.py`) is not to look at tensors without data.
-    with _seen_as_compiled(for_compiler), torch.autograd.graph.saved_tensors_hooks(as_it_is, as_it_is):
+    with _seen_as_compiled(for_compiler), torch.autograd.graph.saved_tensors_hooks(_as_it_is, _as_it_is):
         graph = make_fx(function, tracing_mode="fake")(*leaves)
     for node in graph.graph.nodes:
         if node.target in (torch.ops.aten.new_zeros.default, torch.ops.aten.zeros_like.default):
@@ -27,8 +27,7 @@ def trace(function: Callable[..., Sequence[Tensor]], tensors: Sequence[Tensor], 
     return graph
 
 
-def as_it_is(tensor: Tensor) -> Tensor:
-    """What does nothing, where something could be done to a tensor."""
+def _as_it_is(tensor: Tensor) -> Tensor:
     return tensor
 
 

@@ -10,7 +10,11 @@ from relational_transformer.processors.settings import find_settings
 from relational_transformer.training import Protocol, RunFolder, TrainConfig, Trainer
 from relational_transformer.training.engine import Engine
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+    pytest.mark.filterwarnings("ignore"),  # compilers of torch warn about their own internals
+]
 
 PROTOCOL = Protocol(train_examples=200, examples=80, validation_interval=40, test_nodes=20)
 

@@ -11,7 +11,11 @@ from relational_transformer.processors.settings import ABLATIONS, TUNED
 from relational_transformer.training import Protocol, RunFolder, TrainConfig, Trainer
 from relational_transformer.training.session import train_together
 
-pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+    pytest.mark.filterwarnings("ignore"),  # compilers of torch warn about their own internals
+]
 
 NO_EDGE_UPDATES = {"model": "rt_no_edge_updates", "settings": ABLATIONS["rt_no_edge_updates"]}
 TRANSFORMER = {"model": "transformer", "settings": ABLATIONS["transformer"]}

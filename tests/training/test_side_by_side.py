@@ -220,6 +220,24 @@ def test_checkpoints_by_the_clock_hold_up_nobody(tmp_path, monkeypatch):
     assert scores(often) == scores(train_together(runs_in(tmp_path / "never", TASKS[:2]), CPU))
 
 
+def test_a_fleet_begins_alone_where_it_must(tmp_path):
+    runs, threads, reported, before = runs_in(tmp_path), set(), {}, []
+
+    def report(trainer: Trainer) -> None:
+        reported[trainer.config.task] = trainer.examples
+
+    def begin(config: TrainConfig) -> None:
+        threads.add(threading.current_thread())
+        before.append(dict(reported))
+        time.sleep(0.05)
+        assert reported == before[-1]  # nobody has trained on
+
+    together = train_aside(runs, begin, report=report, begins_alone=True)
+    assert threads == {threading.main_thread()}
+    assert [len(seen) for seen in before] == [0, 1, 2]  # all were under way
+    assert scores(together) == scores(train_aside(runs_in(tmp_path / "aside")))
+
+
 def test_threads_change_at_the_usual_pace_afterwards(tmp_path):
     before, during = sys.getswitchinterval(), []
     train_aside(runs_in(tmp_path, ("bfs",)), lambda config: during.append(sys.getswitchinterval()))
@@ -227,7 +245,7 @@ def test_threads_change_at_the_usual_pace_afterwards(tmp_path):
 
 
 def test_every_run_has_its_share_of_a_gpu_unless_it_is_alone(tmp_path, monkeypatch):
-    made = []
+    made, begin_alone = [], []
 
     class Shares:
         def __init__(self, device: torch.device, number: int) -> None:
@@ -237,13 +255,20 @@ def test_every_run_has_its_share_of_a_gpu_unless_it_is_alone(tmp_path, monkeypat
         def take(self) -> None:
             self.taken += 1
 
+    class Noted(session.SideBySide):
+        def __init__(self, *arguments, begins_alone: bool, **options) -> None:
+            begin_alone.append(begins_alone)
+            super().__init__(*arguments, begins_alone=begins_alone, **options)
+
     monkeypatch.setattr(session, "Shares", Shares)
+    monkeypatch.setattr(session, "SideBySide", Noted)
     runs = runs_in(tmp_path)
     train_together(runs, CPU, at_once=2, sliced=True)
     assert [(shares.number, shares.taken) for shares in made] == [(2, len(runs))]
     train_together(runs_in(tmp_path / "alone", ("bfs",)), CPU, at_once=2, sliced=True)
     train_together(runs_in(tmp_path / "whole"), CPU, at_once=2)
     assert len(made) == 1
+    assert begin_alone == [True, False, False]
 
 
 def test_on_a_cpu_nothing_happens_aside(tmp_path, monkeypatch):

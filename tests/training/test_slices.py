@@ -16,6 +16,7 @@ class Driver:
     def __init__(self, fails: str | None = None) -> None:
         self.fails = fails
         self.contexts: list[int] = []
+        self.waits: list[int] = []  # how many contexts there were when somebody waited for the device
 
     def __getattr__(self, name: str):
         return lambda *arguments: 1 if name == self.fails else getattr(self, f"_{name}")(*arguments)
@@ -46,8 +47,10 @@ class Driver:
 
 @pytest.fixture
 def driver(monkeypatch) -> Driver:
+    driver = Driver()
     monkeypatch.setattr(torch.cuda, "ExternalStream", lambda address, device: address)
-    return Driver()
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: driver.waits.append(len(driver.contexts)))
+    return driver
 
 
 def test_a_resource_is_as_large_as_the_drivers():
@@ -81,6 +84,7 @@ def test_fleets_at_once_have_equal_shares(driver):
     assert [one.multiprocessors for one in taken] == [3 * GROUP] * 4
     taken[1].give_back()  # this fleet has ended, and the next begins
     assert len(shares.take().groups) == 3
+    assert driver.waits == [0, 1, 2, 3, 4], "a slice was given out while others may train"
     with pytest.raises(ValueError, match="cuda:0 has slices for 15 fleets at once, and 16 were asked for"):
         Shares(DEVICE, 16, driver)
     with pytest.raises(ValueError, match="slices are of a GPU, and cpu is none"):

@@ -58,7 +58,8 @@ class SideBySide(Generic[TrainerType]):
     A run takes long to begin (its data, compiling, recording) and to end (its test). With `aside` both are done in a
     thread, one after the other, as long as there are others, which take their turns meanwhile. While torch compiles in
     one thread it takes what others call for a part of that, so `aside` is for trainers whose turns after the first do
-    not call the model: on CUDA they launch what was recorded.
+    not call the model: on CUDA they launch what was recorded. With `begins_alone` a run still begins here, while the
+    others wait.
 
     Attributes:
         trainers: of the runs that train now, by number; each between two turns.
@@ -66,9 +67,15 @@ class SideBySide(Generic[TrainerType]):
     """
 
     def __init__(
-        self, queue: Sequence[Queued[TrainerType]], at_once: int, *, aside: bool, report: Callable[[TrainerType], None]
+        self,
+        queue: Sequence[Queued[TrainerType]],
+        at_once: int,
+        *,
+        aside: bool,
+        begins_alone: bool = False,
+        report: Callable[[TrainerType], None],
     ) -> None:
-        self.at_once, self.report = at_once, report
+        self.at_once, self.begins_alone, self.report = at_once, begins_alone, report
         self.trainers: dict[int, TrainerType] = {}
         self.results: dict[int, dict[str, Any]] = {}
         self._waiting = deque(queue)
@@ -108,7 +115,7 @@ class SideBySide(Generic[TrainerType]):
         if self._waiting and not self._jobs and len(self.trainers) < self.at_once:
             queued = self._waiting.popleft()
             with self._told_of(queued.number):
-                self._do(queued.number, lambda: _begin(queued.make_trainer), self._go_on)
+                self._do(queued.number, lambda: _begin(queued.make_trainer), self._go_on, not self.begins_alone)
         elif not ready:
             time.sleep(0.001)
 
@@ -122,9 +129,9 @@ class SideBySide(Generic[TrainerType]):
         self.report(trainer)
         self._do(number, trainer.finish, self.results.__setitem__)
 
-    def _do(self, number: int, job: Callable[[], Any], then: Callable[[int, Any], None]) -> None:
+    def _do(self, number: int, job: Callable[[], Any], then: Callable[[int, Any], None], aside: bool = True) -> None:
         """Do something long for a run: aside where others may go on meanwhile, else here."""
-        if self._thread is not None and (self.trainers or self._jobs):
+        if self._thread is not None and aside and (self.trainers or self._jobs):
             self._jobs[number] = self._thread.submit(job), then
         else:
             then(number, job())

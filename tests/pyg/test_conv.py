@@ -244,16 +244,30 @@ class TestConventions:
         [
             ({"x": torch.zeros(2, 7)}, r"x must have 6 channels"),
             ({"edge_index": torch.zeros(3, 2, dtype=torch.long)}, r"edge_index must be \[2, E\]"),
+            ({"edge_index": torch.zeros(2, 2)}, "edge_index must be of type torch.int64, got torch.float32"),
+            (
+                {"edge_index": torch.tensor([[0, 1], [2, 0]])},
+                "edge_index must be between 0 and 1, the last node, got 2",
+            ),
+            ({"edge_index": torch.tensor([[0, -1], [1, 0]])}, "edge_index must be between 0 and 1, .* got -1"),
             ({"edge_attr": None}, "edge_attr must be given"),
             ({"edge_attr": torch.zeros(4, 5)}, "a row for each of the 2 edges"),
             ({"edge_attr": torch.zeros(2, 4)}, r"edge_attr must be \[E, 5\]"),
             ({"batch": torch.zeros(3, dtype=torch.long)}, r"batch must be \[2\]"),
+            ({"batch": torch.zeros(2)}, "batch must be of type torch.int64, got torch.float32"),
+            ({"batch": torch.tensor([0, -1])}, "batch must be 0 or more, got -1"),
         ],
     )
     def test_wrong_inputs_are_named(self, changes: dict, message: str):
         inputs = {"x": torch.zeros(2, 6), "edge_index": torch.tensor([[0, 1], [1, 0]]), "edge_attr": torch.zeros(2, 5)}
         with pytest.raises(ValueError, match=message):
             make_conv()(**{**inputs, **changes})
+
+    @pytest.mark.parametrize("mode", ["sparse", "complete"])
+    def test_nodes_may_be_numbered_with_32_bits(self, mode):
+        conv, (x, edge_index, *rest) = make_conv(mode=mode), make_graphs((4, 3))
+        for ours, expected in zip(conv(x, edge_index.int(), *rest), conv(x, edge_index, *rest), strict=True):
+            assert torch.equal(ours, expected)
 
     def test_wrong_settings_are_named(self):
         with pytest.raises(ValueError, match="heads must divide out_channels=8"):

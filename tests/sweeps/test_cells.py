@@ -56,6 +56,12 @@ def test_lobster_validates_ten_times_however_long_it_trains():
     assert (gcn.protocol.examples, gcn.protocol.validation_interval, gcn.settings) == (5_000, 500, SETTINGS["gcn"])
 
 
+@pytest.mark.parametrize("changes", [{"recipe": "batched"}, {"levels": "somewhere"}])
+def test_what_is_sokobans_alone_is_refused_elsewhere(changes: dict):
+    with pytest.raises(ValueError, match="levels and recipe are for Sokoban"):
+        cells_of(find_experiment("lobster"), Part(**changes))
+
+
 def test_sokoban_has_a_recipe_and_levels(tmp_path):
     here, there = (write_levels(tmp_path / name) for name in ("here", "there"))
     cells = cells_of(find_experiment("sokoban"), Part(recipe="batched", levels=here, examples=64_000))

@@ -1,5 +1,6 @@
 """The relational transformer layer as a PyG convolution."""
 
+import math
 from typing import Literal, get_args
 
 import torch
@@ -174,7 +175,7 @@ class RelationalTransformerConv(Pretrained):
     def _run_complete(
         self, nodes: Tensor, edges: Tensor, edge_index: Tensor, batch: Tensor | None, need_weights: bool
     ) -> tuple[Tensor, Tensor, AttentionWeights | None]:
-        packing = Packing.of(edge_index, nodes.shape[0], batch)
+        packing = Packing.of(edge_index.long(), nodes.shape[0], batch)
         nodes, edges = packing.pack_nodes(nodes), packing.pack_edges(edges, missing=self.no_edge)
         attention = None
         if need_weights:
@@ -195,6 +196,7 @@ class RelationalTransformerConv(Pretrained):
         if not isinstance(edge_index, Tensor) or edge_index.dim() != 2 or edge_index.shape[0] != 2:
             given = f"shape {list(edge_index.shape)}" if isinstance(edge_index, Tensor) else type(edge_index).__name__
             raise ValueError(f"edge_index must be [2, E], sources above targets, got {given}")
+        _check_numbers("edge_index", edge_index, len(x))
         if (edge_attr is None) != (self.edge_dim is None):
             expected = "None" if self.edge_dim is None else "given"
             raise ValueError(f"edge_attr must be {expected} for a layer with edge_dim={self.edge_dim}")
@@ -207,9 +209,24 @@ class RelationalTransformerConv(Pretrained):
             raise ValueError(f"edge_attr must be [E, {self.edge_dim}], got shape {list(edge_attr.shape)}")
         if batch is not None and batch.shape != x.shape[:1]:
             raise ValueError(f"batch must be [{x.shape[0]}], a graph for each node, got shape {list(batch.shape)}")
+        if batch is not None:
+            _check_numbers("batch", batch, math.inf)
 
     def __repr__(self) -> str:
         parts = [str(self.in_channels), str(self.out_channels), f"heads={self.heads}"]
         parts += [f"edge_dim={self.edge_dim}", f"edge_channels={self.edge_channels}"]
         parts += [f"mode={self.mode!r}"] if self.mode != "sparse" else []
         return f"{type(self).__name__}({', '.join(parts)})"
+
+
+def _check_numbers(name: str, numbers: Tensor, count: float) -> None:
+    """Refuse what does not number things below `count`. Their range is looked at where that waits for no device, and
+    breaks no compiler's graph."""
+    if numbers.dtype not in (torch.int32, torch.int64):
+        raise ValueError(f"{name} must be of type torch.int64, got {numbers.dtype}")
+    if numbers.device.type != "cpu" or torch.compiler.is_compiling() or not numbers.numel():
+        return
+    least, most = (int(one) for one in numbers.aminmax())
+    if least < 0 or most >= count:
+        allowed = "0 or more" if count == math.inf else f"between 0 and {count - 1}, the last node"
+        raise ValueError(f"all numbers in {name} must be {allowed}, got {least if least < 0 else most}")

@@ -55,6 +55,8 @@ def cells_of(experiment: Experiment, part: Part = WHOLE) -> list[Cell]:
         raise ValueError(f"seeds must be at least 1, got {part.seeds}")
     tasks = choose("task", part.tasks, experiment.tasks)
     models = choose("model", part.models, experiment.models)
+    if "sokoban" not in tasks and (part.levels, part.recipe) != (WHOLE.levels, WHOLE.recipe):
+        raise ValueError("levels and recipe are for Sokoban, which is none of the tasks that were asked for")
     if experiment.seeds == 0:
         return []
     seeds = tuple(range(experiment.seeds if part.seeds is None else part.seeds))

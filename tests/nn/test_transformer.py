@@ -102,6 +102,12 @@ def test_globals_are_required_exactly_where_the_model_has_them():
         (torch.zeros(5, 7), None, "edges must have 4 channels in the last axis, got None"),
         (torch.zeros(5, 7), torch.zeros(5, 4), r"edges must have 3 axes or more, got shape \[5, 4\]"),
         ([[1.0] * 7], torch.zeros(1, 1, 4), "nodes must be a tensor or a tuple of tensors, got list"),
+        (
+            torch.zeros(2, 5, 7).long(),
+            torch.zeros(2, 5, 5, 4),
+            "nodes must be of a floating-point type, got torch.int64",
+        ),
+        (torch.zeros(2, 5, 7), torch.zeros(3, 5, 5, 4), r"batch axes do not fit together: nodes \[2\], edges \[3\]"),
         ((torch.zeros(5, 4), torch.zeros(5, 4)), torch.zeros(5, 5, 4), r"got shape \[5, 4\] and \[5, 4\]"),
     ],
 )

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from torch import Tensor
+from torch import Tensor, broadcast_shapes
 from torch import bool as torch_bool
+from torch.compiler import is_compiling
 
 
 def check_positive(**sizes: int) -> None:
@@ -24,6 +25,8 @@ def check_parts(name: str, parts: Sequence[Tensor], size: int, axes: int) -> Non
     for number, part in enumerate(parts):
         if not isinstance(part, Tensor):
             raise ValueError(f"{name} must be a tensor or a tuple of tensors, got {type(part).__name__}")
+        if not part.is_floating_point():
+            raise ValueError(f"{name} must be of a floating-point type, got {part.dtype}")
         least = 1 if number else axes  # the others are repeated along what they do not have
         if part.dim() < least:
             raise ValueError(f"{name} must have {least} axes or more, got shape {list(part.shape)}")
@@ -32,6 +35,21 @@ def check_parts(name: str, parts: Sequence[Tensor], size: int, axes: int) -> Non
         raise ValueError(
             f"{name} must have {size} channels in the last axis, got {f'shape {shapes}' if parts else None}"
         )
+
+
+def check_batches(**given: tuple[Tensor | None, int]) -> None:
+    """What comes before so many axes of its own must fit together: it is the same in all tensors, or repeated. Not
+    looked at by a compiler, which may leave sizes open."""
+    if is_compiling():
+        return
+    batches = {
+        name: tuple(tensor.shape)[: tensor.dim() - own] for name, (tensor, own) in given.items() if tensor is not None
+    }
+    try:
+        broadcast_shapes(*batches.values())
+    except RuntimeError:
+        listed = ", ".join(f"{name} {list(batch)}" for name, batch in batches.items())
+        raise ValueError(f"the batch axes do not fit together: {listed}") from None
 
 
 def check_edges(edges: Tensor, num_queries: int, num_keys: int) -> None:

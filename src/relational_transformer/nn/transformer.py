@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .checks import check_mask, check_parts, check_positive
+from .checks import check_batches, check_mask, check_parts, check_positive
 from .concat_linear import ConcatLinear
 from .layer import RelationalTransformerLayer
 from .pretrained import Pretrained
@@ -145,6 +145,13 @@ class RelationalTransformer(Pretrained):
         num_nodes = node_parts[0].shape[-2]
         check_mask("node_mask", node_mask, (num_nodes,))
         check_mask("attention_mask", attention_mask, (num_nodes, num_nodes))
+        check_batches(
+            nodes=(node_parts[0], 2),
+            edges=(edge_parts[0], 3),
+            globals=(global_parts[0] if global_parts else None, 1),
+            node_mask=(node_mask, 1),
+            attention_mask=(attention_mask, 2),
+        )
         node_vectors, edge_vectors = self._enter(node_parts, edge_parts, global_parts)
         if self.global_input is not None:
             if node_mask is not None:

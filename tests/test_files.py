@@ -37,6 +37,17 @@ def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path: Path):
     assert names(tmp_path) == ["notes.txt"]
 
 
+def test_a_new_file_may_be_read_by_whom_the_old_one_could(tmp_path: Path):
+    path, link = tmp_path / "file", tmp_path / "link"
+    link.symlink_to(path)
+    for mode in (0o664, 0o600):
+        path.touch()
+        path.chmod(mode)
+        write_atomically(link, lambda file: file.write_text("new"))
+        assert (path.stat().st_mode & 0o777, path.read_text(), link.is_symlink()) == (mode, "new", True)
+    assert names(tmp_path) == ["file", "link"]
+
+
 def test_failing_midway_leaves_the_old_file_alone(tmp_path: Path):
     path = tmp_path / "notes.txt"
     path.write_text("old")

@@ -82,7 +82,7 @@ def layer(axes: Axes) -> None:
     # Edges.
     arrow(axes, (1.9, EDGE_LANE), (5.6, EDGE_LANE), EDGE)
     label(axes, 1.7, EDGE_LANE, "$e$", EDGE, 13)
-    box(axes, 7.0, EDGE_LANE, 2.8, 0.95, EDGE, "linear, ReLU", "$[e_{ij}, e_{ji}, n'_i, n'_j]$")
+    box(axes, 7.0, EDGE_LANE, 2.8, 0.95, EDGE, "linear, ReLU", "$[e_{ij}, e_{ji}, n'_j, n'_i]$")
     for x in (9.0, 11.45):
         box(axes, x, EDGE_LANE, 0.7, 0.72, EDGE, add_and_norm)
     box(axes, 10.22, EDGE_LANE, 1.3, 0.72, EDGE, "feed-\nforward")

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import socket
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,17 +17,22 @@ def write_atomically(
     """Let `write` fill a temporary file beside `path`, then put it in its place.
 
     A reader sees the old file or the new one, never half of one, and two processes that write the same file at once do
-    each other no harm. `before_replacing` is called when the new file is safe on the disk and the old one in its place.
+    each other no harm. Whoever may read the old file may read the new one; a first one is as the umask has it.
+    `before_replacing` is called when the new file is safe on the disk and the old one in its place.
     """
     # The machine and the process are in the name, so that `remove_abandoned` knows who was writing.
     writer = f"{socket.gethostname()}.{os.getpid()}.{uuid4().hex[:8]}"
-    temporary = path.with_name(f".{path.name}.{writer}.writing")
+    target = path.resolve()  # a link stays one
+    temporary = target.with_name(f".{target.name}.{writer}.writing")
     try:
+        temporary.touch()
+        mode = (target if target.exists() else temporary).stat().st_mode  # some who write make a file of their own
         write(temporary)
+        temporary.chmod(stat.S_IMODE(mode))
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
         before_replacing()
-        os.replace(temporary, path)
+        os.replace(temporary, target)
     except OSError as error:
         raise OSError(error.errno, f"cannot write {path}: {error.strerror or error}") from error
     finally:

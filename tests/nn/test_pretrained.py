@@ -115,7 +115,50 @@ def test_a_model_around_a_layer_is_saved_as_well(tmp_path: Path):
         assert torch.equal(again.state_dict()[name], tensor)
 
 
+class Recurrent(Pretrained):
+    """One layer three times, and a readout that has its weight in two places."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size = size
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(size, size)] * 3)
+        self.readout, self.readin = torch.nn.Linear(size, size), torch.nn.Linear(size, size)
+        self.readin.weight = self.readout.weight
+
+
+class Open(Pretrained):
+    def __init__(self, size: int, **options: float) -> None:
+        super().__init__()
+        self.size, self.options = size, options
+
+
+def test_shared_weights_stay_shared(tmp_path: Path):
+    model = Recurrent(3)
+    model.save_pretrained(tmp_path)
+    again = Recurrent.from_pretrained(tmp_path)
+    assert again.readin.weight is again.readout.weight
+    assert [name for name, _ in again.named_parameters()] == [name for name, _ in model.named_parameters()]
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(again.state_dict()[name], tensor)
+
+
+def test_the_files_are_as_readable_as_others(tmp_path: Path):
+    make_layer().save_pretrained(tmp_path)
+    (tmp_path / "other").touch()
+    assert len({path.stat().st_mode for path in tmp_path.iterdir()}) == 1
+
+
 class TestMistakesAreToldInOneSentence:
+    def test_a_model_that_takes_any_argument(self, tmp_path: Path):
+        with pytest.raises(TypeError, match="Open must name all arguments it takes"):
+            Open(3, dropout=0.5).save_pretrained(tmp_path)
+
+    def test_a_configuration_that_lacks_an_argument(self, tmp_path: Path):
+        Recurrent(3).save_pretrained(tmp_path)
+        (tmp_path / "config.json").write_text('{"class": "Recurrent", "arguments": {}}')
+        with pytest.raises(ValueError, match=r"config\.json does not fit Recurrent: .* 'size'"):
+            Recurrent.from_pretrained(tmp_path)
+
     def test_a_model_that_does_not_keep_its_arguments(self, tmp_path: Path):
         with pytest.raises(TypeError, match="Forgetful must keep as attributes its arguments size"):
             Forgetful(3).save_pretrained(tmp_path)
@@ -132,7 +175,9 @@ class TestMistakesAreToldInOneSentence:
         with pytest.raises(ValueError, match=f"is no saved model: it has no {name}"):
             RelationalTransformerLayer.from_pretrained(tmp_path)
 
-    @pytest.mark.parametrize("text", ["{", "[]", '{"class": "RelationalTransformerLayer"}'])
+    @pytest.mark.parametrize(
+        "text", ["{", "[]", '{"class": "RelationalTransformerLayer"}', '{"class": "", "arguments": null}']
+    )
     def test_a_configuration_of_something_else(self, tmp_path: Path, text: str):
         make_layer().save_pretrained(tmp_path)
         (tmp_path / "config.json").write_text(text)

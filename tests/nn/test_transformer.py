@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from relational_transformer import RelationalTransformer
+from relational_transformer import RelationalTransformer, causal_mask
 from tests.nn import oracle
 from tests.nn.graphs import SIZES, make_graph, make_stack
 
@@ -71,6 +71,33 @@ def test_an_attention_mask_leaves_the_core_in_sight():
     alone = torch.eye(4, dtype=torch.bool)
     one, other = (model(nodes, edges, vector, attention_mask=alone).nodes for vector in (globals, globals + 1))
     assert not torch.allclose(one, other)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_globals_broadcast_and_come_in_parts(mode: str):
+    model, (nodes, edges, globals) = make_stack(global_input_size=2, global_mode=mode), make_inputs(2)
+    for_all = globals[0]
+    expected = model(nodes, edges, for_all.expand(2, 2))
+    for given in (for_all, for_all[None], (for_all[:1].expand(2, 1), for_all[1:])):
+        torch.testing.assert_close(model(nodes, edges, given).nodes, expected.nodes)
+    same_nodes = model(nodes[0], edges[0], globals)
+    torch.testing.assert_close(same_nodes.nodes[1], model(nodes[0], edges[0], globals[1]).nodes)
+
+
+def test_a_core_node_tells_all_of_what_a_mask_hides():
+    """As documented: without it the mask holds."""
+    nodes, edges, globals = make_inputs()
+    changed = nodes.clone()
+    changed[..., -1, :] += 1
+    for mode, meets in (("core", True), ("cat", False)):
+        model = make_stack(global_input_size=2, global_mode=mode)
+        one, other = (model(x, edges, globals, attention_mask=causal_mask(4)).nodes for x in (nodes, changed))
+        assert torch.equal(one[..., 0, :], other[..., 0, :]) is not meets
+
+
+def test_sizes_of_globals_are_checked():
+    with pytest.raises(ValueError, match="global_input_size must be a positive integer, got -2"):
+        RelationalTransformer(4, 3, -2, **SIZES)
 
 
 @pytest.mark.parametrize("mode", MODES)

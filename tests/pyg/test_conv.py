@@ -11,6 +11,7 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import Sequential
 
 from relational_transformer.pyg import RelationalTransformerConv
+from relational_transformer.pyg.sparse_edge_update import mean_of_reverse_edges
 from tests.pyg.graphs import Graphs, make_conv, make_graphs, run_dense
 
 MODES = ["sparse", "complete"]
@@ -265,9 +266,17 @@ class TestConventions:
 
     @pytest.mark.parametrize("mode", ["sparse", "complete"])
     def test_nodes_may_be_numbered_with_32_bits(self, mode):
-        conv, (x, edge_index, *rest) = make_conv(mode=mode), make_graphs((4, 3))
-        for ours, expected in zip(conv(x, edge_index.int(), *rest), conv(x, edge_index, *rest), strict=True):
-            assert torch.equal(ours, expected)
+        conv, (x, edge_index, edge_attr, batch) = make_conv(mode=mode), make_graphs((4, 3))
+        expected, narrow = conv(x, edge_index, edge_attr, batch), conv(x, edge_index.int(), edge_attr, batch.int())
+        for ours, wanted in zip(narrow, expected, strict=True):
+            assert torch.equal(ours, wanted)
+
+    def test_pairs_beyond_32_bits_are_told_apart(self):
+        nodes = 2**17
+        edge_index = torch.tensor([[5, 0], [2**15, 5]])  # 2^15 * nodes + 5 would be 5, the number of 5 -> 0
+        values, missing = torch.tensor([[1.0], [2.0]]), torch.tensor([-1.0])
+        for numbers in (edge_index, edge_index.int()):
+            assert mean_of_reverse_edges(values, numbers, nodes, missing).flatten().tolist() == [-1.0, -1.0]
 
     def test_wrong_settings_are_named(self):
         with pytest.raises(ValueError, match="heads must divide out_channels=8"):

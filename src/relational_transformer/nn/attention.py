@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from . import kernels
-from .checks import check_edges, check_last_size, check_mask, check_positive, check_same_dtype
+from .checks import check_edges, check_last_size, check_mask, check_not_negative, check_positive, check_same_dtype
 from .initialization import reset_linear
 
 
@@ -119,6 +119,7 @@ class RelationalAttention(nn.Module):
     def __init__(self, *, node_size: int, edge_size: int, num_heads: int, head_size: int, global_size: int = 0) -> None:
         super().__init__()
         check_positive(node_size=node_size, edge_size=edge_size, num_heads=num_heads, head_size=head_size)
+        check_not_negative(global_size=global_size)
         self.node_size = node_size
         self.edge_size = edge_size
         self.num_heads = num_heads
@@ -156,6 +157,7 @@ class RelationalAttention(nn.Module):
             )
         num_keys = (nodes if context is None else context).shape[-2]
         check_mask("node_mask", node_mask, (num_keys,))
+        check_mask("attention_mask", attention_mask, (nodes.shape[-2], num_keys))
         if node_mask is not None:
             present = node_mask.unsqueeze(-2)  # [..., 1, Nk]: nobody attends to an absent node
             attention_mask = present if attention_mask is None else attention_mask & present

@@ -14,6 +14,13 @@ def check_positive(**sizes: int) -> None:
             raise ValueError(f"{name} must be a positive integer, got {size!r}")
 
 
+def check_not_negative(**sizes: int) -> None:
+    """Every size must be an integer from 0 on, 0 for what is not there."""
+    for name, size in sizes.items():
+        if size != 0:
+            check_positive(**{name: size})
+
+
 def check_last_size(name: str, tensor: Tensor, size: int) -> None:
     """The last axis of `tensor` must have `size` channels."""
     if tensor.shape[-1] != size:

@@ -34,7 +34,7 @@ class RelationalTransformerLayer(Pretrained):
     $$h_i = \text{LayerNorm}(W_1\,\text{attention}_i + n_i) \qquad
     n'_i = \text{LayerNorm}(W_3\,\text{ReLU}(W_2 h_i) + h_i)$$
 
-    Then the edges, from the **updated** nodes (see `edge_update`): $e'_{ij} = \phi(e_{ij}, e_{ji}, n'_i, n'_j)$.
+    Then the edges, from the **updated** nodes (see `edge_update`): $e'_{ij} = \phi(e_{ij}, e_{ji}, n'_j, n'_i)$.
 
     Args:
         node_size: channels of a node vector, d_n.

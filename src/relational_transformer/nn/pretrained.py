@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any, Self
 
+import torch
 from torch import nn
 
 from relational_transformer.files import write_atomically
@@ -42,7 +43,12 @@ class Pretrained(nn.Module):
         """Write `config.json` and `model.safetensors` into `folder`, which is made if it is not there."""
         safetensors = _import_safetensors()
         folder = Path(folder)
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
+        repeated = _repeated(self)
+        tensors = {
+            name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+            for name, tensor in self.state_dict().items()
+            if name not in repeated
+        }
         config = json.dumps({"class": type(self).__name__, "arguments": self._constructor_arguments()}, indent=2)
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(
@@ -73,11 +79,14 @@ class Pretrained(nn.Module):
             tensors = safetensors.torch.load_file(folder / WEIGHTS)
         except safetensors.SafetensorError as error:
             raise ValueError(f"{folder / WEIGHTS} is damaged ({error})") from None
+        repeated = _repeated(module)
+        tensors |= {name: tensors[first] for name, first in repeated.items() if first in tensors}
         try:
             module.load_state_dict(tensors, assign=True)
         except RuntimeError as error:
             reason = " ".join(str(error).split())
             raise ValueError(f"{folder / WEIGHTS} does not fit {folder / CONFIG}: {reason}") from None
+        _repeat(module, repeated)
         return module.eval()
 
     def push_to_hub(
@@ -106,18 +115,23 @@ class Pretrained(nn.Module):
         try:
             config = json.loads(path.read_text())
             name, arguments = config["class"], config["arguments"]
+            unknown = sorted(set(arguments) - set(_constructor_names(cls)))
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise ValueError(f"{path} is not the configuration of a saved model ({error!r})") from None
         if name != cls.__name__:
             raise ValueError(f"{path.parent} holds a {name}, not a {cls.__name__}: use {name}.from_pretrained")
-        unknown = sorted(set(arguments) - set(_constructor_names(cls)))
         if unknown:
             raise ValueError(f"{path} has arguments that {name} does not take: {', '.join(unknown)}")
-        # JSON knows lists alone.
-        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in arguments.items()})
+        try:  # JSON knows lists alone.
+            return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in arguments.items()})
+        except TypeError as error:
+            raise ValueError(f"{path} does not fit {name}: {error}") from None
 
     def _constructor_arguments(self) -> dict[str, Any]:
         names = _constructor_names(type(self))
+        kinds = {parameter.kind for parameter in inspect.signature(type(self)).parameters.values()}
+        if kinds & {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
+            raise TypeError(f"to be saved, {type(self).__name__} must name all arguments it takes, without * and **")
         lost = [name for name in names if not hasattr(self, name)]
         if lost:
             raise TypeError(
@@ -128,6 +142,24 @@ class Pretrained(nn.Module):
 
 def _constructor_names(cls: type) -> list[str]:
     return list(inspect.signature(cls).parameters)
+
+
+def _repeated(module: nn.Module) -> dict[str, str]:
+    """Names in the state of tensors that have another name there before, and that name: weights that are shared."""
+    first: dict[int, str] = {}
+    return {
+        name: first[id(tensor)]
+        for name, tensor in module.state_dict(keep_vars=True).items()
+        if first.setdefault(id(tensor), name) != name
+    }
+
+
+def _repeat(module: nn.Module, repeated: dict[str, str]) -> None:
+    """Make one of what is loaded under several names."""
+    state = module.state_dict(keep_vars=True)
+    for name, first in repeated.items():
+        owner, _, last = name.rpartition(".")
+        setattr(module.get_submodule(owner), last, state[first])
 
 
 def _home_of(cls: type) -> str:

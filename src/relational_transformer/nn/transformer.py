@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .checks import check_batches, check_mask, check_parts, check_positive
+from .checks import check_batches, check_mask, check_not_negative, check_parts, check_positive
 from .concat_linear import ConcatLinear
 from .layer import RelationalTransformerLayer
 from .pretrained import Pretrained
@@ -37,7 +37,9 @@ class RelationalTransformer(Pretrained):
     one of the paper's ways:
 
     - ``cat``: joined to every node and every edge before the input projections;
-    - ``core``: projected to one more node, number 0, whose edges start at zero; its output is returned as `globals`;
+    - ``core``: projected to one more node, number 0, whose edges start at zero; its output is returned as `globals`.
+      Every node attends to it and it attends to every node, whatever `attention_mask` says of the others: through it
+      what a mask keeps apart (`causal_mask`, say) meets after two layers;
     - ``att``: joined to the queries, keys, values and edge updates of every layer.
 
     Nodes and edges may be given in parts (a tuple of tensors whose channels add up to the input size): the input
@@ -79,6 +81,7 @@ class RelationalTransformer(Pretrained):
             edge_size=edge_size,
             num_layers=num_layers,
         )
+        check_not_negative(global_input_size=global_input_size)
         if global_mode not in get_args(GlobalMode):
             raise ValueError(f"global_mode must be one of {', '.join(get_args(GlobalMode))}, got {global_mode!r}")
         self.node_input_size = node_input_size
@@ -159,7 +162,7 @@ class RelationalTransformer(Pretrained):
             if attention_mask is not None:
                 pairs = attention_mask.expand(*attention_mask.shape[:-2], num_nodes, num_nodes)
                 attention_mask = F.pad(pairs, (1, 0, 1, 0), value=True)
-        layer_globals = torch.cat(global_parts, dim=-1) if self.global_mode == "att" and global_parts else None
+        layer_globals = _joined(global_parts) if self.global_mode == "att" and global_parts else None
         for layer in self.layers:
             node_vectors, edge_vectors = layer(node_vectors, edge_vectors, node_mask, attention_mask, layer_globals)
         return self.leave(node_vectors, edge_vectors)
@@ -180,6 +183,9 @@ class RelationalTransformer(Pretrained):
         """Nodes and edges with a core node [..., node_size] in front, where there is one; its edges are zeros."""
         if core is None:
             return node_vectors, edge_vectors
+        if core.shape[:-1] != node_vectors.shape[:-2]:  # one of them is for all graphs
+            batch = torch.broadcast_shapes(core.shape[:-1], node_vectors.shape[:-2])
+            core, node_vectors = core.expand(*batch, -1), node_vectors.expand(*batch, -1, -1)
         node_vectors = torch.cat([core.unsqueeze(-2), node_vectors], dim=-2)
         return node_vectors, F.pad(edge_vectors, (0, 0, 1, 0, 1, 0))
 
@@ -199,3 +205,11 @@ def _parts(value: Tensor | tuple[Tensor, ...] | None) -> tuple[Tensor, ...]:
     if value is None:
         return ()
     return tuple(value) if isinstance(value, tuple | list) else (value,)
+
+
+def _joined(parts: tuple[Tensor, ...]) -> Tensor:
+    """The parts side by side, repeated along the batch axes that they do not have."""
+    if len(parts) == 1:
+        return parts[0]
+    batch = torch.broadcast_shapes(*(part.shape[:-1] for part in parts))
+    return torch.cat([part.expand(*batch, -1) for part in parts], dim=-1)

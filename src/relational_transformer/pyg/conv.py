@@ -144,6 +144,7 @@ class RelationalTransformerConv(Pretrained):
         `batch` [N] says which graph a node belongs to; the sparse mode follows the edges and does not need it.
         """
         self._check(x, edge_index, edge_attr, batch)
+        edge_index, batch = edge_index.long(), None if batch is None else batch.long()
         nodes, edges = self.node_input(x), self._edge_vectors(edge_index, edge_attr)
         if self.mode == "sparse":
             nodes, edges, attention = self._run_sparse(nodes, edges, edge_index)
@@ -175,7 +176,7 @@ class RelationalTransformerConv(Pretrained):
     def _run_complete(
         self, nodes: Tensor, edges: Tensor, edge_index: Tensor, batch: Tensor | None, need_weights: bool
     ) -> tuple[Tensor, Tensor, AttentionWeights | None]:
-        packing = Packing.of(edge_index.long(), nodes.shape[0], batch)
+        packing = Packing.of(edge_index, nodes.shape[0], batch)
         nodes, edges = packing.pack_nodes(nodes), packing.pack_edges(edges, missing=self.no_edge)
         attention = None
         if need_weights:

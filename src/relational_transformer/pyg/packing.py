@@ -33,8 +33,8 @@ class Packing:
     @classmethod
     def of(cls, edge_index: Tensor, num_nodes: int, batch: Tensor | None = None) -> "Packing":
         """The packing of a batch: `edge_index` [2, E], and `batch` [num_nodes], the graph of each node."""
-        if batch is None:
-            batch = edge_index.new_zeros(num_nodes)
+        edge_index = edge_index.long()  # pairs of nodes are numbered too, and there may be more than 2^31 of them
+        batch = edge_index.new_zeros(num_nodes) if batch is None else batch.long()
         source, target = edge_index
         crossing = (batch[source] != batch[target]).nonzero()
         if len(crossing):

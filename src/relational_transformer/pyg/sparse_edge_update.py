@@ -45,7 +45,7 @@ def mean_of_reverse_edges(values: Tensor, edge_index: Tensor, num_nodes: int, mi
     """
     if values.shape[0] == 0:
         return values
-    source, target = edge_index
+    source, target = edge_index.long()  # there may be more than 2^31 pairs of nodes
     pairs, pair = (target * num_nodes + source).unique(return_inverse=True)  # sorted numbers of the pairs (i, j)
     counts = pair.bincount(minlength=pairs.shape[0]).unsqueeze(-1)
     means = values.new_zeros(pairs.shape[0], values.shape[1]).index_add(0, pair, values) / counts

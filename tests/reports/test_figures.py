@@ -8,7 +8,8 @@ import pytest
 from relational_transformer.reports.archive import Archive
 from relational_transformer.reports.estimate import Estimate
 from relational_transformer.reports.figures.bars import LEFT, RIGHT, WIDTH, Bar, Group, draw_bars
-from relational_transformer.reports.figures.curves import draw_curves, read_curve
+from relational_transformer.reports.figures.curves import Curve, draw_curves, read_curve
+from relational_transformer.reports.figures.drawing import width_of
 from relational_transformer.reports.figures.histograms import draw_histograms
 from relational_transformer.reports.measured import read_results
 from relational_transformer.reports.pictures import bar_chart, histograms, learning_curves
@@ -43,6 +44,37 @@ def test_a_missing_number_is_an_empty_bar_that_says_so():
     drawing = draw_bars("a chart", [Group("GAT", (Bar("GAT", None, Estimate.printed(80.0, None, 20)),))])
     assert len(shapes(drawing, "rect", "absent")) == 1
     assert "missing" in texts(drawing)
+
+
+def ends_of_texts(drawing) -> list[float]:
+    """Where texts end that begin at their place, all taken to be small."""
+    root = ElementTree.fromstring(drawing.svg())
+    from_the_left = [one for one in root.iter(SVG + "text") if not {"end", "middle"} & set(one.attrib["class"].split())]
+    return [float(one.attrib["x"]) + width_of(one.text or "") for one in from_the_left]
+
+
+def test_what_is_missing_of_an_average_fits_beside_its_bar():
+    bars = tuple(
+        Bar("RT", None, Estimate.printed(100.0, None, 20), absent=text) for text in ("1 of 12 tasks", "missing")
+    )
+    drawing = draw_bars("a chart", [Group("RT", bars)])
+    assert max(ends_of_texts(drawing)) <= WIDTH
+    (outline, _) = shapes(drawing, "rect", "absent")
+    assert LEFT + float(outline["width"]) < WIDTH - width_of("1 of 12 tasks")
+
+
+def test_the_keys_of_many_curves_take_several_rows():
+    names = ["Deep Sets", "GAT", "GATv2", "MPNN", "PGN", "PGN-m", "Transformer", "RT without edge updates", "RT"]
+    curve = Curve((320, 640), (10.0, 100.0), (5.0, 95.0), (15.0, 100.0))
+    few, many = (
+        draw_curves("bfs", dict.fromkeys(models, curve), dict.fromkeys(names, 0)) for models in (names[:2], names)
+    )
+    assert max(ends_of_texts(many)) <= many.width
+    assert set(names) <= set(texts(many))
+    lowest_key = max(float(one["y"]) for one in shapes(many, "rect", "area"))
+    highest_line = min(float(one["y1"]) for one in shapes(many, "line", "grid"))
+    assert lowest_key < highest_line
+    assert many.height - few.height == lowest_key - max(float(one["y"]) for one in shapes(few, "rect", "area")) > 0
 
 
 def test_text_cannot_break_out_of_the_picture():

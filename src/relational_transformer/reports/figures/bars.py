@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..estimate import Estimate
-from .drawing import Drawing
+from .drawing import Drawing, width_of
 
 WIDTH, LEFT, RIGHT, TOP = 390, 140, 58, 34
 BAR, GAP = 13, 9
@@ -33,7 +33,9 @@ def draw_bars(title: str, groups: Sequence[Group], top: float = 100.0, decimals:
     """Horizontal bars from 0 to `top`: ours with a whisker of one deviation, the paper's as a mark with a whisker."""
     height = TOP + sum(len(group.bars) * BAR + GAP for group in groups) + 18
     drawing = Drawing(title, WIDTH, height)
-    scale = (WIDTH - LEFT - RIGHT) / top
+    absent = [bar.absent for group in groups for bar in group.bars if bar.ours is None]
+    right = max([RIGHT, *(8 + width_of(text) for text in absent)])
+    scale = (WIDTH - LEFT - right) / top
     _axis(drawing, top, scale, height)
     _legend(drawing, groups)
     y = TOP + 4.0
@@ -41,7 +43,7 @@ def draw_bars(title: str, groups: Sequence[Group], top: float = 100.0, decimals:
         middle = y + len(group.bars) * BAR / 2
         drawing.text(LEFT - 8, middle + 4, group.label, "end small")
         for bar in group.bars:
-            _bar(drawing, bar, y, scale, decimals)
+            _bar(drawing, bar, y, scale, WIDTH - right, decimals)
             y += BAR
         y += GAP
     return drawing
@@ -58,27 +60,26 @@ def nice_top(values: Sequence[float]) -> float:
     return next(round(step, 6) for step in steps if step >= largest)
 
 
-def _bar(drawing: Drawing, bar: Bar, y: float, scale: float, decimals: int) -> None:
+def _bar(drawing: Drawing, bar: Bar, y: float, scale: float, end: float, decimals: int) -> None:
     middle = y + (BAR - 2) / 2
-    end = WIDTH - RIGHT + 6
     if bar.ours is None:
         if bar.paper is not None:
             drawing.box(LEFT, y + 0.5, bar.paper.mean * scale, BAR - 3, "absent")
-        drawing.text(end, middle + 4, bar.absent, "soft small")
+        drawing.text(end + 6, middle + 4, bar.absent, "soft small")
     else:
         drawing.box(LEFT, y, bar.ours.mean * scale, BAR - 2, "strong" if bar.strong else "weak")
-        drawing.text(end, middle + 4, f"{bar.ours.mean:.{decimals}f}", "bold" if bar.strong else "")
-        _whisker(drawing, bar.ours, middle, scale, "spread")
+        drawing.text(end + 6, middle + 4, f"{bar.ours.mean:.{decimals}f}", "bold" if bar.strong else "")
+        _whisker(drawing, bar.ours, middle, scale, end, "spread")
     if bar.paper is not None:
-        _whisker(drawing, bar.paper, middle, scale, "paper-spread")
+        _whisker(drawing, bar.paper, middle, scale, end, "paper-spread")
         drawing.line(LEFT + bar.paper.mean * scale, y - 1, LEFT + bar.paper.mean * scale, y + BAR - 1, "paper")
 
 
-def _whisker(drawing: Drawing, estimate: Estimate, y: float, scale: float, kind: str) -> None:
+def _whisker(drawing: Drawing, estimate: Estimate, y: float, scale: float, end: float, kind: str) -> None:
     if estimate.deviation is None:
         return
     low, high = max(estimate.mean - estimate.deviation, 0), estimate.mean + estimate.deviation
-    drawing.line(LEFT + low * scale, y, min(LEFT + high * scale, WIDTH - RIGHT + 3), y, kind)
+    drawing.line(LEFT + low * scale, y, min(LEFT + high * scale, end + 3), y, kind)
 
 
 def _axis(drawing: Drawing, top: float, scale: float, height: float) -> None:
@@ -96,7 +97,7 @@ def _legend(drawing: Drawing, groups: Sequence[Group]) -> None:
         for bar in groups[0].bars:
             drawing.box(x, 8, 10, 10, "strong" if bar.strong else "weak")
             drawing.text(x + 14, 17, bar.label, "small")
-            x += 24 + 6.2 * len(bar.label)
+            x += 24 + width_of(bar.label)
     else:
         drawing.box(x, 8, 10, 10, "strong")
         drawing.box(x + 11, 8, 10, 10, "weak")

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..measured import Measured, unit_of
-from .drawing import PALETTE, Drawing
+from .drawing import PALETTE, Drawing, width_of
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 390, 220, 32, 8, 40, 28
+ROW = 13
+"""From one row of keys to the next."""
 POINTS = 120
 """A curve has no more; the eye could not tell."""
 
@@ -52,30 +54,43 @@ def draw_curves(
     title: str, curves: Mapping[str, Curve], colors: Mapping[str, int], top: float = 100.0, seen: str = "examples"
 ) -> Drawing:
     """One line a model, the mean over its seeds, from 0 to `top`; the band goes from the worst seed to the best."""
-    drawing = Drawing(title, WIDTH, HEIGHT)
+    keys = _places_of_keys(list(curves))
+    shift = keys[-1][1]  # how far further rows of keys push down what is below them
+    drawing = Drawing(title, WIDTH, HEIGHT + shift)
     last = max(curve.examples[-1] for curve in curves.values())
-    _axes(drawing, top, f"{last:,} {seen}")
-    key = float(LEFT)
-    for model, curve in curves.items():
+    _axes(drawing, top, f"{last:,} {seen}", shift)
+    for (model, curve), (key, row) in zip(curves.items(), keys, strict=True):
         color = f"c{colors[model] % PALETTE}"
         across = [LEFT + examples / last * (WIDTH - LEFT - RIGHT) for examples in curve.examples]
         around = [*zip(across, curve.high, strict=True), *zip(across[::-1], curve.low[::-1], strict=True)]
-        drawing.area([(x, _y(score, top)) for x, score in around], f"area band {color}")
-        drawing.curve([(x, _y(score, top)) for x, score in zip(across, curve.mean, strict=True)], f"curve {color}")
-        drawing.box(key, 22, 10, 4, f"area {color}")
-        drawing.text(key + 14, 28, model, "small")
-        key += 26 + 6.2 * len(model)
+        drawing.area([(x, shift + _y(score, top)) for x, score in around], f"area band {color}")
+        mean = zip(across, curve.mean, strict=True)
+        drawing.curve([(x, shift + _y(score, top)) for x, score in mean], f"curve {color}")
+        drawing.box(key, 22 + row, 10, 4, f"area {color}")
+        drawing.text(key + 14, 28 + row, model, "small")
     return drawing
 
 
-def _axes(drawing: Drawing, top: float, end: str) -> None:
+def _places_of_keys(models: Sequence[str]) -> list[tuple[float, float]]:
+    """Where the key of each model stands: how far to the right, and how far below the first row."""
+    places, x, y = [], float(LEFT), 0.0
+    for model in models:
+        if x > LEFT and x + 14 + width_of(model) > WIDTH:
+            x, y = float(LEFT), y + ROW
+        places.append((x, y))
+        x += 26 + width_of(model)
+    return places
+
+
+def _axes(drawing: Drawing, top: float, end: str, shift: float) -> None:
     drawing.text(0, 12, drawing.title, "bold")
     for step in range(5):
         value = top * step / 4
-        drawing.line(LEFT, _y(value, top), WIDTH - RIGHT, _y(value, top), "grid")
-        drawing.text(LEFT - 6, _y(value, top) + 4, f"{value:g}", "soft small end")
-    drawing.text(LEFT, HEIGHT - 8, "0", "soft small middle")
-    drawing.text(WIDTH - RIGHT, HEIGHT - 8, end, "soft small end")
+        y = shift + _y(value, top)
+        drawing.line(LEFT, y, WIDTH - RIGHT, y, "grid")
+        drawing.text(LEFT - 6, y + 4, f"{value:g}", "soft small end")
+    drawing.text(LEFT, drawing.height - 8, "0", "soft small middle")
+    drawing.text(WIDTH - RIGHT, drawing.height - 8, end, "soft small end")
 
 
 def _y(value: float, top: float) -> float:

@@ -65,5 +65,10 @@ class Drawing:
         self._shapes.append(shape)
 
 
+def width_of(text: str) -> float:
+    """About how wide a small text is."""
+    return 6.2 * len(text)
+
+
 def _pairs(points: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)

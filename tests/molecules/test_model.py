@@ -86,3 +86,8 @@ def test_scale_is_part_of_what_is_saved(tmp_path: Path):
 def test_an_unknown_readout_is_refused():
     with pytest.raises(ValueError, match="readout must be one of sum, mean, got 'max'"):
         make_model(readout="max")
+
+
+def test_one_target_has_no_spread():
+    with pytest.raises(ValueError, match="the spread of targets needs two of them, got 1"):
+        make_model().set_scale(torch.tensor([10.0]))

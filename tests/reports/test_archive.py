@@ -88,6 +88,20 @@ def test_seeds_of_equal_runs_are_put_together_and_failed_ones_counted(tmp_path):
     assert other.estimate.deviation is None
 
 
+def test_a_seed_that_was_trained_twice_counts_where_it_did_not_fail(tmp_path):
+    for name, score in (("a", None), ("b", 0.98), ("c", None), ("d", 0.98)):
+        write_result(tmp_path / name, "bfs", {0: score})
+    (result,) = read_results(tmp_path)
+    assert (result.scores, result.failed) == ({0: pytest.approx(98.0)}, ())
+
+
+def test_results_that_contradict_each_other_are_named(tmp_path):
+    for name, score in (("a", 0.98), ("b", 0.97)):
+        write_result(tmp_path / name, "bfs", {0: score, 1: 0.5})
+    with pytest.raises(ValueError, match=r"/a and .*/b have different scores of seed 0: remove one"):
+        read_results(tmp_path)
+
+
 def test_damaged_results_are_named(tmp_path):
     (tmp_path / "result.json").write_text("{")
     with pytest.raises(ValueError, match=r"result.json is no result"):

@@ -1,7 +1,10 @@
 """Lobster graphs and Sokoban beside the paper's numbers."""
 
+import csv
+import io
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +14,7 @@ from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProto
 from relational_transformer.lobster.oracle import oracle_loss
 from relational_transformer.reports.archive import Archive
 from relational_transformer.reports.comparison import compare
+from relational_transformer.reports.formats import to_csv
 from relational_transformer.reports.measured import read_results
 from relational_transformer.reports.pictures import learning_curves
 from relational_transformer.reports.tables import build_table, table_for
@@ -49,6 +53,19 @@ def lobster(model: str = "rt", seeds: int = 3, **protocol) -> LobsterConfig:
 def sokoban(model: str = "rt", seeds: int = 3, **rest) -> SokobanConfig:
     settings = {"recipe": RECIPES["original"], "levels": SplitsIdentity(**BOXOBAN), "precision": "fp32", **rest}
     return SokobanConfig(model, seeds=tuple(range(seeds)), **settings)  # pyright: ignore
+
+
+def test_an_interval_by_our_spread_is_marked_where_nothing_is_judged(tmp_path):
+    write(tmp_path / "a", lobster(examples=1000), [0.21, 0.22, 0.24])
+    text = table_for("lobster", tmp_path)
+    assert re.search(r"\| \+0\.003 \[-0\.\d+, \+0\.\d+\] † \| - \| - \|", text)
+    assert "† One side has a single seed or no printed deviation" in text
+    (row,) = [
+        row
+        for row in csv.DictReader(io.StringIO(to_csv(build_table("lobster", Archive(read_results(tmp_path))))))
+        if row["seeds"]
+    ]
+    assert (row["spread_assumed"], row["in_the_noise"]) == ("yes", "-")
 
 
 def test_relative_losses_are_shown_as_they_are_and_judged_by_our_spread(tmp_path):

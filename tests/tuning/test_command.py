@@ -125,6 +125,11 @@ def test_the_winner_is_trained_afresh_by_the_papers_protocol(storage, monkeypatc
     assert "Best configuration" in capsys.readouterr().out
 
 
+def test_to_look_and_to_train_exclude_each_other(storage):
+    with pytest.raises(ValueError, match="--show trains nothing, and --winner trains"):
+        run(TuneArguments("mpnn", storage=storage, show=True, winner=True))
+
+
 def test_a_search_without_a_run_has_no_winner(storage):
     optuna.create_study(storage=open_storage(storage), study_name="mpnn on core", direction="maximize")
     with pytest.raises(ValueError, match="no run of this search has ended yet, so that it has no winner"):

@@ -90,6 +90,8 @@ def run(arguments: TuneArguments) -> None:
     if not arguments.winner:
         others = {one.name for one in fields(EngineOptions)} - {"device"}
         refuse(arguments.where, others, "without --winner, which alone trains whole runs")
+    elif arguments.show:
+        raise ValueError("--show trains nothing, and --winner trains: give one of them")
     for name in ("trials", "minimum_runs", "seeds", "examples"):
         if getattr(arguments, name) < 1:
             raise ValueError(f"{name.replace('_', '-')} must be at least 1, got {getattr(arguments, name)}")

@@ -104,7 +104,9 @@ class MoleculeRegressor(Pretrained):
         reset_linear(self.readout_out)
 
     def set_scale(self, targets: Tensor) -> None:
-        """Take mean and spread from the training targets [M]."""
+        """Take mean and spread from the training targets [M], two of them at least."""
+        if targets.numel() < 2:
+            raise ValueError(f"the spread of targets needs two of them, got {targets.numel()}")
         self.mean.copy_(targets.mean())
         self.std.copy_(targets.std().clamp_min(1e-12))
 
@@ -116,5 +118,5 @@ class MoleculeRegressor(Pretrained):
         of_atoms = self.readout_out(torch.relu(self.readout_in(nodes))).squeeze(-1)  # [M, N]
         total = of_atoms.masked_fill(~molecules.node_mask, 0.0).sum(-1)
         if self.readout == "mean":
-            total = total / molecules.node_mask.sum(-1)
+            total = total / molecules.node_mask.sum(-1).clamp_min(1)
         return self.mean + self.std * total

@@ -58,7 +58,8 @@ def speed(archive: Archive) -> Table:
         kind="ratio",
         remarks=(
             f"The paper's are of one seed on a {paper['hardware']}. Ours are of all seeds that were trained together, "
-            "whole runs with their validations, compilation included; the hardware is in the footnotes.",
+            "whole runs with their validations, compilation included; the hardware is in the footnotes. A run that "
+            "shared its device with others, or was interrupted, was slower than it is alone.",
         ),
     )
 

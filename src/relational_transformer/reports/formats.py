@@ -57,7 +57,8 @@ def to_csv(table: Table) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(
         ("table", table.row_header, table.column_header, "seeds", "failed_seeds", "ours", "ours_deviation", "paper",
-         "paper_deviation", "paper_seeds", "difference", "low_95", "high_95", "p", "p_holm", "in_the_noise", "notes")
+         "paper_deviation", "paper_seeds", "difference", "low_95", "high_95", "spread_assumed", "p", "p_holm",
+         "in_the_noise", "notes")
     )  # fmt: skip
     for cell, one in zip(table.cells, table.judgements, strict=True):
         ours, paper, found = cell.estimate, cell.paper, one.difference if one else None
@@ -70,7 +71,9 @@ def to_csv(table: Table) -> str:
                 cell.ours.failed if cell.ours else "",
                 *((ours.mean, ours.deviation) if ours else ("", "")),
                 *((paper.mean, paper.deviation, paper.seeds) if paper else ("", "", "")),
-                *((found.value, found.low, found.high, found.p) if found else ("", "", "", "")),
+                *((found.value, found.low, found.high) if found else ("", "", "")),
+                ("yes" if found.assumed else "no") if found and found.low is not None else "",
+                found.p if found else "",
                 one.p if one else "",
                 one.verdict if one else "",
                 "; ".join(cell.ours.notes if cell.ours else (missing(cell),)),

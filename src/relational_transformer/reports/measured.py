@@ -66,9 +66,9 @@ class Measured:
 
 
 def read_results(folder: Path) -> list[Measured]:
-    """All results below `folder`. Runs that differ in nothing but their seeds are one; a seed counts once. Where the
-    same seeds were trained with fused kernels and without, these are two. A seed without a finite test score has
-    failed, whatever else is said of it.
+    """All results below `folder`. Runs that differ in nothing but their seeds are one; a seed counts once, where it did
+    not fail, and two that contradict each other are an error. Where the same seeds were trained with fused kernels and
+    without, these are two. A seed without a finite test score has failed, whatever else is said of it.
 
     >>> read_results(Path("an/empty/folder"))
     []
@@ -104,7 +104,16 @@ def _apart(results: list[tuple[Path, dict[str, Any]]]) -> dict[bool | None, list
 def _put_together(
     config: dict[str, Any], results: list[tuple[Path, dict[str, Any]]], fused: bool | None = None
 ) -> Measured:
-    rows = {row["seed"]: row for _, result in results for row in result["seeds"]}
+    rows: dict[int, dict[str, Any]] = {}
+    found: dict[int, Path] = {}
+    for folder, result in results:
+        for row in result["seeds"]:
+            seed, before = row["seed"], rows.get(row["seed"])
+            if before is not None and _has_score(before):
+                if _has_score(row) and row["test"] != before["test"]:
+                    raise ValueError(f"{found[seed]} and {folder} have different scores of seed {seed}: remove one")
+                continue
+            rows[seed], found[seed] = row, folder
     unit = unit_of(config["task"])
     good = {seed: unit(row["test"]) for seed, row in sorted(rows.items()) if _has_score(row)}
     return Measured(

@@ -66,7 +66,7 @@ def number(estimate: Estimate, places: int, places_of_deviation: int) -> str:
 
 
 def difference_of(cell: Cell, one: Judgement | None, table: Table) -> str:
-    """The difference and its 95% interval, or the ratio."""
+    """The difference and its 95% interval, or the ratio; † where the interval is of a spread that was taken over."""
     if one is None or cell.estimate is None or cell.paper is None:
         return "-"
     if table.kind == "ratio":
@@ -75,7 +75,8 @@ def difference_of(cell: Cell, one: Judgement | None, table: Table) -> str:
     text = f"{found.value:+z,.{places}f}"
     if found.low is None or found.high is None or table.kind != "tested":
         return text
-    return f"{text} [{found.low:+z,.{places}f}, {found.high:+z,.{places}f}]"
+    is_unmarked = found.assumed and one.verdict == "-"  # a verdict has the mark itself
+    return f"{text} [{found.low:+z,.{places}f}, {found.high:+z,.{places}f}]{' †' if is_unmarked else ''}"
 
 
 def verdict_of(one: Judgement | None) -> str:
@@ -96,7 +97,7 @@ def explanations(table: Table) -> list[str]:
             f"Holm for the {table.comparisons} comparisons of this table. With few seeds only large differences can be "
             "seen: a yes is no proof of equality."
         )
-    if any(one is not None and one.p is not None and one.difference.assumed for one in table.judgements):
+    if any("†" in text for cells in rows(table) for text in cells):
         told.append("† One side has a single seed or no printed deviation: the other side's is taken for both.")
     if any(cell.ours is not None and not cell.ours.comparable for cell in table.cells):
         told.append("What was not run as the paper's was is shown with what differs, and not judged.")

@@ -4,12 +4,21 @@ import numpy as np
 import pytest
 import torch
 
-from relational_transformer.lobster import LobsterProtocol, build_model, evaluation, sample
+from relational_transformer.lobster import (
+    SETTINGS,
+    LobsterConfig,
+    LobsterProtocol,
+    LobsterTrainer,
+    build_model,
+    evaluation,
+    sample,
+)
 from relational_transformer.lobster.data import load_split
 from relational_transformer.lobster.evaluation import Evaluator, check_memory, parts_of
 from relational_transformer.lobster.settings import ModelName
 from relational_transformer.lobster.stack import FleetStack
 from relational_transformer.training.fleet import Fleet, initialise
+from relational_transformer.training.run_folder import RunFolder
 from tests.lobster.small import CPU, SMALL
 
 LOBSTERS = sample(np.array([4, 30, 9, 17, 5, 22, 13]), seed=3)
@@ -36,9 +45,20 @@ def test_relative_losses_are_those_of_each_seed_and_graph_alone(monkeypatch, nam
 
 def test_graphs_that_cannot_fit_are_refused_in_one_sentence(monkeypatch):
     monkeypatch.setattr(evaluation, "free_bytes", lambda device: 5_000_000_000)
-    check_memory(500, "tf32", CPU)
+    check_memory("rt", 500, "tf32", CPU)
     with pytest.raises(ValueError, match=r"1240 nodes needs about 10 GB, and 5 GB are free"):
-        check_memory(1_240, "tf32", CPU)
+        check_memory("rt", 1_240, "tf32", CPU)
+    for model in ("gcn", "gat"):
+        check_memory(model, 1_240, "tf32", CPU)
+        with pytest.raises(ValueError, match="a graph of 60000 nodes needs about"):
+            check_memory(model, 60_000, "tf32", CPU)
+
+
+def test_a_run_whose_graphs_cannot_fit_is_refused_before_it_trains(monkeypatch, tmp_path):
+    monkeypatch.setattr(evaluation, "free_bytes", lambda device: 5_000_000_000)
+    config = LobsterConfig("rt", SETTINGS["rt"], LobsterProtocol(test_size=3_000, evaluation_examples=1), (0,))
+    with pytest.raises(ValueError, match=r"needs about .* GB, and 5 GB are free"):
+        LobsterTrainer(config, RunFolder(tmp_path), CPU)
 
 
 def test_validation_and_test_are_cut_into_parts_of_the_same_few_shapes():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from relational_transformer.commands.train_lobster_display import meaning
 from relational_transformer.lobster import LobsterProtocol
 from relational_transformer.lobster.oracle import equivalent_cap, oracle_loss
 
@@ -21,3 +22,9 @@ def test_trivial_predictors_bracket_every_oracle():
 @pytest.mark.parametrize("cap", [5.0, 28.0, 60.0])
 def test_the_equivalent_cap_undoes_the_oracle(cap: float):
     assert equivalent_cap(DISTANCES, oracle_loss(DISTANCES, cap)) == pytest.approx(cap, abs=1e-3)
+
+
+def test_no_oracle_is_worse_than_predicting_nothing():
+    assert equivalent_cap(DISTANCES, 3.2) is None
+    assert meaning(3.2, DISTANCES).startswith("3.200 is worse than predicting 0 for all, which gives 1.")
+    assert "3.200" not in meaning(0.5, DISTANCES)

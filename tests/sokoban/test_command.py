@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from relational_transformer.cli import main
+from relational_transformer.commands import play_keyboard
 from relational_transformer.commands.train_sokoban_display import show_result
 from relational_transformer.sokoban import Recipe, SokobanConfig, load_agent, load_levels
 from relational_transformer.sokoban.chance import test_noise as noise_of_test
@@ -137,6 +138,23 @@ def test_levels_that_changed_since_a_run_are_not_taken_for_its_own(trained, tmp_
         assert error.count("\n") == 1
 
 
+def test_levels_that_have_moved_are_asked_for(trained, tmp_path, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(trained[0], run)
+    remember_folder(RunFolder(run), tmp_path / "old")
+    for note, message in (
+        (None, f"were in {tmp_path / 'old'}, which is not there: say with --levels"),
+        ("{", "is damaged"),
+    ):
+        if note is not None:
+            (run / ".levels.json").write_text(note)
+        for command in ("play", "evaluate"):
+            assert main([command, "sokoban", str(run)]) == 2
+            error = capsys.readouterr().err
+            assert message in error
+            assert error.count("\n") == 1
+
+
 def test_moves_are_replayed(trained, capsys):
     assert main(["play", "sokoban", "--levels", trained[1], "--moves", "rrrrrr"]) == 0
     assert "#      @*#\n" in capsys.readouterr().out
@@ -150,6 +168,9 @@ def test_moves_are_replayed(trained, capsys):
         (["--moves", "r", "--level", "-1"], "there are levels 0 to 4, not -1"),
         (["nowhere"], "nowhere is no run folder"),
         (["nowhere", "--moves", "r"], "not both"),
+        (["--moves", "r", "--seed", "0"], "--seed and --greedy are of an agent"),
+        (["--moves", "r", "--greedy"], "--seed and --greedy are of an agent"),
+        (["--moves", "r", "--delay", "-1"], "delay must be a number of seconds from 0 on, got -1"),
     ],
 )
 def test_mistakes_end_with_one_line(trained, capsys, arguments: list[str], message: str):
@@ -171,6 +192,16 @@ def test_levels_that_are_not_there_leave_no_run(tmp_path, capsys, missing: str):
     assert main(["train", "sokoban", "--levels", levels, *QUICK, "--out", str(out)]) == 2
     assert "no Boxoban levels" in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_keys_that_come_together_are_all_heard():
+    ours, theirs = os.pipe()
+    for sent in (b"  \x1b[A\x1bOBn", b"Q\x1b[D"):
+        os.write(theirs, sent)
+    os.close(theirs)
+    heard = play_keyboard._read(ours)
+    assert [next(heard) for _ in range(8)] == [" ", " ", "up", "down", "n", "q", "left", "q"]
+    os.close(ours)
 
 
 @pytest.mark.slow

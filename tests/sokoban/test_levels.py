@@ -68,6 +68,13 @@ def test_files_of_a_folder_are_read_in_order(tmp_path):
         assert levels[2].open_cells == 4
 
 
+def test_a_file_that_is_no_text_is_named(tmp_path):
+    folder = write_levels(tmp_path)
+    (tmp_path / "test" / "000.txt").write_bytes(b"\xff\xfe#")
+    with pytest.raises(ValueError, match=r"000\.txt is no text"):
+        load_levels(folder, "test")
+
+
 def test_a_folder_without_levels_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"no Boxoban levels .* in .*/train or .*/unfiltered/train"):
         load_levels(tmp_path, "train")

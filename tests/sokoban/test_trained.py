@@ -1,9 +1,11 @@
 """Agents of runs, loaded again."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from relational_transformer.sokoban import load_agent
+from relational_transformer.sokoban import load_agent, load_splits
 from tests.sokoban.small import open_trainer, small_config, write_levels
 
 
@@ -17,3 +19,27 @@ def test_an_agent_computes_with_the_parameters_that_were_tested(tmp_path, precis
     agent = load_agent(tmp_path / "run", 5)
     for name, parameter in agent.named_parameters():
         assert torch.equal(parameter, trainer.fleet.parameters[name][1].to(kind))
+
+
+def test_the_agent_of_a_failed_seed_is_refused(tmp_path):
+    levels = write_levels(tmp_path / "levels")
+    with open_trainer(small_config(levels, seeds=(3, 5)), tmp_path / "run", levels) as trainer:
+        trainer.engine.finite[0] = False
+        trainer.save()
+        for name, parameter in load_agent(tmp_path / "run").named_parameters():  # of the first that did not fail
+            assert torch.equal(parameter, trainer.fleet.parameters[name][1])
+        with pytest.raises(ValueError, match=r"seed 3 of the run in .* failed: there is no agent"):
+            load_agent(tmp_path / "run", 3)
+        trainer.engine.finite[1] = False
+        trainer.save()
+    with pytest.raises(ValueError, match=r"all seeds of the run in .* failed"):
+        load_agent(tmp_path / "run")
+
+
+def test_a_run_of_fewer_test_levels_finds_them_again(tmp_path):
+    levels = write_levels(tmp_path / "levels")
+    identity = load_splits(levels, 1).identity
+    config = replace(small_config(levels), levels=identity)  # test_levels stays at 1,000
+    assert len(config.load("test", levels)) == 1
+    with pytest.raises(ValueError, match="2 levels cannot be tested with test_levels=1"):
+        replace(small_config(levels), test_levels=1)

@@ -220,6 +220,25 @@ def test_checkpoints_by_the_clock_hold_up_nobody(tmp_path, monkeypatch):
     assert scores(often) == scores(train_together(runs_in(tmp_path / "never", TASKS[:2]), CPU))
 
 
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_signal_need_not_wait_for_a_test(tmp_path, monkeypatch, signal_number: int):
+    finish = Trainer.finish
+
+    def stopped(one: Trainer) -> dict:
+        one.save()
+        os.kill(os.getpid(), signal_number)
+        time.sleep(60)
+        raise AssertionError("the signal has waited for the test")
+
+    runs = runs_in(tmp_path, TASKS[:2])
+    monkeypatch.setattr(Trainer, "finish", stopped)
+    with pytest.raises(Stopped, match=r"stopped by .*; the same command goes on from there"):
+        train_together(runs, CPU)
+    monkeypatch.setattr(Trainer, "finish", finish)
+    expected = train_together(runs_in(tmp_path / "never", TASKS[:2]), CPU)
+    assert scores(train_together(runs, CPU)) == scores(expected)
+
+
 def test_a_fleet_begins_alone_where_it_must(tmp_path):
     runs, threads, reported, before = runs_in(tmp_path), set(), {}, []
 

@@ -1,5 +1,6 @@
 """`rt play`: watch a trained agent, replay moves, or play by keyboard."""
 
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -56,7 +57,7 @@ class PlayArguments:
     level: int = 0
     """Number of the level, from 0 on."""
     seed: int | None = None
-    """Which seed of the run plays; by default its first."""
+    """Which seed of the run plays; by default the first that did not fail."""
     greedy: bool = False
     """The agent takes the most probable action every time, instead of sampling."""
     delay: float = 0.2
@@ -70,6 +71,12 @@ def run(arguments: PlayArguments) -> None:
         raise ValueError("either an agent plays (a run) or --moves are replayed, not both")
     if arguments.run is None and arguments.moves is None and not sys.stdin.isatty():
         raise ValueError("playing by keyboard needs a terminal; name a run to watch, or give --moves")
+    if not 0 <= arguments.delay < math.inf:
+        raise ValueError(f"delay must be a number of seconds from 0 on, got {arguments.delay:g}")
+    if arguments.run is None and (arguments.seed is not None or arguments.greedy):
+        raise ValueError("--seed and --greedy are of an agent: name the run whose agent is to play")
+    if arguments.run is None and arguments.moves is None and arguments.gif is not None:
+        raise ValueError("--gif is of a game that an agent plays or --moves replay, not of one by keyboard")
     levels = _find_levels(arguments)
     if not 0 <= arguments.level < len(levels):
         raise ValueError(f"there are levels 0 to {len(levels) - 1}, not {arguments.level}")

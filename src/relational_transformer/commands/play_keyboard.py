@@ -1,13 +1,16 @@
 """Single keys from the terminal, without waiting for Enter."""
 
 import os
+import re
 import sys
 import termios
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-ARROWS = {b"\x1b[A": "up", b"\x1b[B": "down", b"\x1b[C": "right", b"\x1b[D": "left"}
+ARROWS = {b"A": "up", b"B": "down", b"C": "right", b"D": "left"}
+KEY = re.compile(rb"\x1b[\[O]([0-9;]*[@-~])|.", re.DOTALL)
+"""One key: an escape sequence, as arrows send it in either mode of the terminal, or one byte."""
 
 
 @contextmanager
@@ -24,7 +27,8 @@ def keys() -> Iterator[Iterator[str]]:
 
 def _read(descriptor: int) -> Iterator[str]:
     while True:
-        pressed = os.read(descriptor, 3)
+        pressed = os.read(descriptor, 1024)  # all that waits: keys may come faster than they are asked for
         if not pressed:
             yield "q"  # the end of the input
-        yield ARROWS.get(pressed) or pressed[:1].decode("ascii", "replace").lower()
+        for key in KEY.finditer(pressed):
+            yield ARROWS.get(key[1] or b"") or key[0][:1].decode("ascii", "replace").lower()

@@ -40,7 +40,7 @@ class TrainLobsterArguments:
     train_examples: int | None = None
     """Size of the training set; 10,000 by default."""
     validation_interval: int | None = None
-    """A validation after so many graphs; by default ten validations a run."""
+    """A validation after so many graphs, in whole batches; by default a tenth of the run."""
     evaluation_examples: int | None = None
     """Graphs of the validation set and of the test sets; 1,000 by default."""
     test_size: int | None = None

@@ -16,9 +16,9 @@ from .stack import FleetStack
 NODES_PER_BUCKET = 32
 PAIRS_AT_ONCE = {"cuda": 2_000_000, "cpu": 200_000}
 """Pairs of nodes, of all seeds, that are evaluated together: enough to fill the device, and it bounds the memory."""
-CHANNELS_OF_A_PAIR = 1_700
-"""What a layer of the paper's RT holds of one pair of nodes at the same time (measured: 1,350 in float32, 1,610 in
-bfloat16)."""
+CHANNELS_OF_A_PAIR = {"rt": 1_700, "gat": 5, "gcn": 3}
+"""What a layer holds of one pair of nodes at the same time: of the paper's RT (measured: 1,350 in float32, 1,610 in
+bfloat16), and of the baselines, counted in their code."""
 
 
 class Evaluator:
@@ -82,9 +82,9 @@ def parts_of(sizes: np.ndarray, most_pairs: int) -> Iterator[tuple[int, np.ndarr
             yield num_nodes, np.pad(index, (0, missing), mode="edge"), np.arange(count) < len(index)
 
 
-def check_memory(num_nodes: int, precision: Precision, device: torch.device) -> None:
+def check_memory(model: str, num_nodes: int, precision: Precision, device: torch.device) -> None:
     """Refuse graphs of which not even one fits, before the machine does."""
-    needed = num_nodes**2 * CHANNELS_OF_A_PAIR * {"bf16": 2, "fp64": 8}.get(precision, 4)
+    needed = num_nodes**2 * CHANNELS_OF_A_PAIR[model] * {"bf16": 2, "fp64": 8}.get(precision, 4)
     free = free_bytes(device)
     if needed > free:
         raise ValueError(

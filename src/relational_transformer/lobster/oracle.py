@@ -24,12 +24,15 @@ def oracle_loss(distances: np.ndarray, cap: float) -> float:
     return relative_loss(np.minimum(distances, cap), distances)
 
 
-def equivalent_cap(distances: np.ndarray, loss: float) -> float:
-    """The cap of the oracle that has this relative loss; the largest distance where the loss is 0.
+def equivalent_cap(distances: np.ndarray, loss: float) -> float | None:
+    """The cap of the oracle that has this relative loss; the largest distance where the loss is 0, and None where it is
+    above 1: no oracle is worse than one that predicts 0.
 
     >>> equivalent_cap(np.array([10.0, 20.0, 40.0]), 1 / 6)
     20.0
     """
+    if loss > 1:
+        return None
     low, high = 0.0, float(np.max(distances))
     for _ in range(60):
         middle = (low + high) / 2

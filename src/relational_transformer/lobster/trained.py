@@ -49,8 +49,8 @@ def load_model(run: Path | str, seed: int | None = None) -> LobsterModel:
     if seed not in config.seeds:
         raise ValueError(f"the run in {folder.path} has the seeds {list(config.seeds)}, not {seed}")
     model = build_model(config.model, config.settings)
-    number = config.seeds.index(seed)
-    model.load_state_dict({name: tensor[number] for name, tensor in parameters.items()})
+    own = {name: tensor[config.seeds.index(seed)] for name, tensor in parameters.items()}
+    model.to(next(iter(own.values())).dtype).load_state_dict(own)
     return model
 
 
@@ -68,8 +68,7 @@ def evaluate_run(
     config, parameters, finite = load_best(folder)
     set_matrix_products(config.precision)
     graphs = change(config.protocol).test_graphs()
-    if config.model == "rt":
-        check_memory(int(graphs.num_nodes.max()), config.precision, device)
+    check_memory(config.model, int(graphs.num_nodes.max()), config.precision, device)
     model = build_model(config.model, config.settings).to(device)
     stack = FleetStack(model, compiled=False)
     evaluator = Evaluator(stack, load_split(graphs, device), len(config.seeds), config.precision)

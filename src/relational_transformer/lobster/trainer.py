@@ -25,7 +25,7 @@ from .build import build_model
 from .config import LobsterConfig
 from .data import Split, load_split
 from .engine import Engine
-from .evaluation import Evaluator
+from .evaluation import Evaluator, check_memory
 from .oracle import oracle_losses
 from .stack import FleetStack
 
@@ -61,6 +61,8 @@ class LobsterTrainer:
     ) -> None:
         self.config, self.folder, self.device, self.most_seconds = config, folder, device, seconds
         protocol, settings, seeds = config.protocol, config.settings, len(config.seeds)
+        validation = protocol.validation_graphs()
+        check_memory(config.model, int(validation.num_nodes.max()), config.precision, device)
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         set_matrix_products(config.precision)
         models = [initialise(lambda: build_model(config.model, settings), seed) for seed in config.seeds]
@@ -78,7 +80,7 @@ class LobsterTrainer:
             self.stack = FleetStack(self.model, compiled)
             train_split = load_split(protocol.train_graphs(), device)
             self.engine = Engine(self.stack, self.fleet, train_split, settings, config.precision, compiled)
-            self.evaluator = self._evaluator(self.stack, load_split(protocol.validation_graphs(), device))
+            self.evaluator = self._evaluator(self.stack, load_split(validation, device))
             self.best = self.fleet.values.clone()
             self.best_losses = torch.full((seeds,), math.inf, dtype=torch.float64, device=device)
             self.validation = torch.full((rows, seeds), math.nan, dtype=torch.float64, device=device)

@@ -41,11 +41,9 @@ def _of_model(result: Measured) -> str:
     mean = statistics.mean(result.scores.values())
     means = f"{mean:.3f}" + (f" ({statistics.mean(near):.3f})" if near else "")
     cap = equivalent_cap(protocol.test_graphs().distances, mean)
+    worth = "worse than predicting 0" if cap is None else f"that of an oracle which sees {cap:.1f} steps far"
     sizes = f"sizes {protocol.smallest_size} to {protocol.end_size - 1}"
-    return (
-        f"{text}. At size {protocol.test_size} (in brackets at {sizes}): {seeds}; mean {means}, that of an oracle "
-        f"which sees {cap:.1f} steps far."
-    )
+    return f"{text}. At size {protocol.test_size} (in brackets at {sizes}): {seeds}; mean {means}, {worth}."
 
 
 def _of_seed(row: Mapping[str, Any]) -> str:

@@ -48,6 +48,8 @@ class SokobanConfig:
         check_seeds(self.seeds)
         if not isinstance(self.levels, SplitsIdentity | None):
             raise ValueError(f"levels must be load_splits(folder, ...).identity, or None, got {self.levels!r}")
+        if self.levels is not None and self.levels.test > self.test_levels:
+            raise ValueError(f"{self.levels.test} levels cannot be tested with test_levels={self.test_levels}")
         if self.train_levels < 1 or self.test_levels < 1:
             raise ValueError("at least one level to train on and one to test on are needed")
 
@@ -67,7 +69,7 @@ class SokobanConfig:
         if folder is None:
             raise ValueError("the levels of this run are of a Boxoban folder: name it with --levels")
         levels = load_levels(folder, split)
-        levels = levels[:count] if split == "test" else levels
+        levels = levels[: self.levels.test] if split == "test" else levels
         self.levels.check(split, levels, str(folder))
         return levels
 

@@ -127,8 +127,15 @@ def load_levels(folder: Path | str, split: str) -> Levels:
     for place in places:
         files = sorted(place.glob("*.txt"))
         if files:
-            return join_levels(parse_levels(file.read_text(), str(file)) for file in files)
+            return join_levels(parse_levels(_read(file), str(file)) for file in files)
     raise ValueError(f"there are no Boxoban levels (*.txt) in {places[0]} or {places[1]}")
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"{file} is no text, and has no levels in it") from None
 
 
 def join_levels(parts: Iterable[Levels]) -> Levels:

@@ -88,7 +88,17 @@ def remember_folder(run: RunFolder, folder: Path) -> None:
 def remembered_folder(run: RunFolder) -> Path | None:
     """Where this machine had the levels of a run when it was trained, if they are of a folder."""
     note = _note(run)
-    return Path(json.loads(note.read_text())["folder"]) if note.is_file() else None
+    if not note.is_file():
+        return None
+    try:
+        folder = Path(json.loads(note.read_text())["folder"])
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"{note} is damaged: delete it, and name the folder of the levels with --levels") from None
+    if not folder.is_dir():
+        raise ValueError(
+            f"the levels of {run.path} were in {folder}, which is not there: say with --levels where they are"
+        )
+    return folder
 
 
 def _note(run: RunFolder) -> Path:

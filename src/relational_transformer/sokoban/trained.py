@@ -28,8 +28,8 @@ def load_best(folder: RunFolder) -> tuple[SokobanConfig, Parameters, list[bool]]
 
 
 def load_agent(run: Path | str, seed: int | None = None) -> Agent:
-    """The agent of one seed of the run in a folder (the first seed, unless one is named), with its best parameters in
-    the precision that they are tested in.
+    """The agent of one seed of the run in a folder (the first that did not fail, unless one is named), with its best
+    parameters in the precision that they are tested in.
 
     >>> agent = load_agent("runs/sokoban-rt-batched")  # doctest: +SKIP
     """
@@ -43,11 +43,15 @@ def load_agent(run: Path | str, seed: int | None = None) -> Agent:
 
 
 def find_seed(folder: RunFolder, seed: int | None) -> int:
-    """A seed of a run, checked to be one; its first where none is named."""
-    seeds = SokobanConfig.from_dict(folder.read_config()).seeds
-    if seed is not None and seed not in seeds:
-        raise ValueError(f"the run in {folder.path} has the seeds {list(seeds)}, not {seed}")
-    return seeds[0] if seed is None else seed
+    """A seed of a run that did not fail, checked to be one; the first where none is named."""
+    config, _, finite = load_best(folder)
+    if seed is not None and seed not in config.seeds:
+        raise ValueError(f"the run in {folder.path} has the seeds {list(config.seeds)}, not {seed}")
+    good = [one for one, is_finite in zip(config.seeds, finite, strict=True) if is_finite]
+    if not good or (seed is not None and seed not in good):
+        failed = "all seeds" if not good else f"seed {seed}"
+        raise ValueError(f"{failed} of the run in {folder.path} failed: there is no agent")
+    return good[0] if seed is None else seed
 
 
 def levels_of_run(folder: RunFolder, split: str = "test") -> Levels:

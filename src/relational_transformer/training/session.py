@@ -110,7 +110,8 @@ def carry_out(
     all others are saved. For `aside` and `begins_alone` see `SideBySide`.
     """
     check_checkpoint_seconds(checkpoint_seconds)
-    with ExitStack() as stack, _stop_signals() as stop:
+    together: SideBySide[TrainerType] | None = None
+    with ExitStack() as stack, _stop_signals(lambda: together is not None and together.tests_here) as stop:
         folders = [RunFolder(out) for _, out in runs]
         before: dict[int, dict[str, Any]] = {}
         for number, ((config, _), folder) in enumerate(zip(runs, folders, strict=True)):
@@ -131,6 +132,9 @@ def carry_out(
             while not together.has_ended:
                 try:
                     together.advance()
+                except Stopped:  # in the middle of a test, whose run is saved
+                    _save_all(together.trainers.values())
+                    raise Stopped(_last_words(stop[0], together.trainers.values())) from None
                 except Exception:
                     with suppress(Exception):  # a device that has failed saves nothing
                         _save_all(together.trainers.values())
@@ -176,14 +180,17 @@ def _last_words(signal_name: str, trainers: Iterable[AnyTrainer]) -> str:
 
 
 @contextmanager
-def _stop_signals() -> Iterator[list[str]]:
-    """A list that names the signal as soon as SIGINT or SIGTERM came; the second one acts at once."""
+def _stop_signals(acts_at_once: Callable[[], bool] = lambda: False) -> Iterator[list[str]]:
+    """A list that names the signal as soon as SIGINT or SIGTERM came; the second one acts at once, and so does the
+    first where it may."""
     received: list[str] = []
     before = {}
 
     def note(number: int, frame: FrameType | None) -> None:
         received.append(signal.Signals(number).name)
         signal.signal(number, before[number])
+        if acts_at_once():
+            raise Stopped
 
     try:
         for number in (signal.SIGINT, signal.SIGTERM):

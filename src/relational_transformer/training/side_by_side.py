@@ -64,6 +64,7 @@ class SideBySide(Generic[TrainerType]):
     Attributes:
         trainers: of the runs that train now, by number; each between two turns.
         results: of the runs that have ended, by number.
+        tests_here: whether a run is being tested in this thread: it is saved, and may be interrupted.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class SideBySide(Generic[TrainerType]):
         self.at_once, self.begins_alone, self.report = at_once, begins_alone, report
         self.trainers: dict[int, TrainerType] = {}
         self.results: dict[int, dict[str, Any]] = {}
+        self.tests_here = False
         self._waiting = deque(queue)
         self._folders = {queued.number: queued.folder for queued in queue}
         self._turns: dict[int, Iterator[None]] = {}
@@ -127,7 +129,9 @@ class SideBySide(Generic[TrainerType]):
         del self._turns[number]
         trainer.save()  # here: whoever is stopped now need not wait for the test to be saved
         self.report(trainer)
+        self.tests_here = self._thread is None or not (self.trainers or self._jobs)
         self._do(number, trainer.finish, self.results.__setitem__)
+        self.tests_here = False
 
     def _do(self, number: int, job: Callable[[], Any], then: Callable[[int, Any], None], aside: bool = True) -> None:
         """Do something long for a run: aside where others may go on meanwhile, else here."""

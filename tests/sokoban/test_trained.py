@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from relational_transformer.sokoban import load_agent, load_splits
-from tests.sokoban.small import open_trainer, small_config, write_levels
+from relational_transformer.sokoban.trained import levels_of_run
+from relational_transformer.training import RunFolder
+from tests.sokoban.small import CORRIDOR, ROOMS, open_trainer, small_config, write_levels
 
 
 @pytest.mark.parametrize(
@@ -43,3 +45,15 @@ def test_a_run_of_fewer_test_levels_finds_them_again(tmp_path):
     assert len(config.load("test", levels)) == 1
     with pytest.raises(ValueError, match="2 levels cannot be tested with test_levels=1"):
         replace(small_config(levels), test_levels=1)
+
+
+def test_a_run_takes_its_own_levels_of_a_folder_that_has_more(tmp_path):
+    levels = write_levels(tmp_path / "levels")
+    config = replace(small_config(levels), levels=load_splits(levels, 1).identity)
+    with open_trainer(config, tmp_path / "run", levels) as trainer:
+        trainer.save()
+    own = levels_of_run(RunFolder(tmp_path / "run"), elsewhere=levels)
+    assert (len(own), own.digest) == (1, config.levels.test_digest)
+    others = write_levels(tmp_path / "others", CORRIDOR + ROOMS)
+    assert len(levels_of_run(RunFolder(tmp_path / "run"), elsewhere=others)) == 3
+    assert len(levels_of_run(RunFolder(tmp_path / "run"), "train", levels)) == 2

@@ -9,7 +9,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from relational_transformer.sokoban import SokobanConfig, load_levels
+from relational_transformer.sokoban import SokobanConfig
 from relational_transformer.sokoban.trained import evaluate_run, levels_of_run
 from relational_transformer.training.devices import default_device, find_device
 from relational_transformer.training.run_folder import RunFolder
@@ -32,10 +32,7 @@ class EvaluateSokobanArguments:
 def run(arguments: EvaluateSokobanArguments) -> None:
     folder = RunFolder(arguments.run)
     config = SokobanConfig.from_dict(folder.read_config())
-    if arguments.levels is None:
-        levels = levels_of_run(folder, arguments.split)
-    else:
-        levels = load_levels(arguments.levels, arguments.split)
+    levels = levels_of_run(folder, arguments.split, arguments.levels)
     shares = evaluate_run(folder, find_device(arguments.device), levels)
     table = Table(title=f"{config.model} on sokoban, {len(levels):,} levels")
     for column in ("seed", "solved, sampled", "solved, greedy"):

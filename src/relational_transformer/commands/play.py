@@ -91,10 +91,10 @@ def run(arguments: PlayArguments) -> None:
 
 
 def _find_levels(arguments: PlayArguments) -> Levels:
+    if arguments.run is not None:
+        return levels_of_run(RunFolder(arguments.run), elsewhere=arguments.levels)
     if arguments.levels is not None:
         return load_levels(arguments.levels, "test")
-    if arguments.run is not None:
-        return levels_of_run(RunFolder(arguments.run))
     return generate_split("test", SokobanConfig.test_levels)
 
 

@@ -54,9 +54,15 @@ def find_seed(folder: RunFolder, seed: int | None) -> int:
     return good[0] if seed is None else seed
 
 
-def levels_of_run(folder: RunFolder, split: str = "test") -> Levels:
-    """The levels that a run is tested on, or another split of the folder that it had them from."""
-    config, place = SokobanConfig.from_dict(folder.read_config()), remembered_folder(folder)
+def levels_of_run(folder: RunFolder, split: str = "test", elsewhere: Path | str | None = None) -> Levels:
+    """The levels that a run is tested on, or another split of the folder that it had them from; or those of a folder
+    `elsewhere`, of which the run's own alone are taken where they come first."""
+    config = SokobanConfig.from_dict(folder.read_config())
+    if elsewhere is not None:
+        levels, own = load_levels(elsewhere, split), config.levels
+        is_own = split == "test" and own is not None and levels[: own.test].digest == own.test_digest
+        return levels[: own.test] if own is not None and is_own else levels
+    place = remembered_folder(folder)
     if split == "test":
         return config.load("test", place)
     if config.levels is None or place is None:

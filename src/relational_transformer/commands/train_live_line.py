@@ -37,11 +37,14 @@ class LiveLine:
             self.progress.stop()
 
     def show(self, done: float, status: str, finite: Sequence[bool]) -> None:
-        """How much is done, from 0 to 1, what to say of it, and which seeds have not failed."""
+        """How much is done, from 0 to 1, what to say of it, and which seeds have not failed. What is left at the end is
+        the test."""
         failed = finite.count(False)
+        status += "   testing" if done >= 1 else ""
         status += f"   {failed} of {len(finite)} seeds failed" if failed else ""
         self.progress.update(self.bar, completed=done, status=status)
-        if not self.console.is_terminal and done >= self.last_printed + PRINTED_EVERY:
+        is_due = done >= self.last_printed + PRINTED_EVERY or self.last_printed < 1 <= done
+        if not self.console.is_terminal and is_due:
             self.console.print(f"{done:4.0%}   {status}", highlight=False, soft_wrap=True)
             self.last_printed = done
 

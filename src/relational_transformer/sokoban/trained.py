@@ -1,5 +1,6 @@
 """A trained run, loaded again, and what its agent does on a level."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -34,8 +35,8 @@ def load_agent(run: Path | str, seed: int | None = None) -> Agent:
     >>> agent = load_agent("runs/sokoban-rt-batched")  # doctest: +SKIP
     """
     folder = RunFolder(run)
-    config, best, _ = load_best(folder)
-    number = config.seeds.index(find_seed(folder, seed))
+    config, best, finite = load_best(folder)
+    number = config.seeds.index(_choose(folder, config.seeds, finite, seed))
     own = {name: for_computing(tensor[number], config.precision) for name, tensor in best.items()}
     agent = config.build().to(next(iter(own.values())).dtype)
     agent.load_state_dict(own)
@@ -45,9 +46,13 @@ def load_agent(run: Path | str, seed: int | None = None) -> Agent:
 def find_seed(folder: RunFolder, seed: int | None) -> int:
     """A seed of a run that did not fail, checked to be one; the first where none is named."""
     config, _, finite = load_best(folder)
-    if seed is not None and seed not in config.seeds:
-        raise ValueError(f"the run in {folder.path} has the seeds {list(config.seeds)}, not {seed}")
-    good = [one for one, is_finite in zip(config.seeds, finite, strict=True) if is_finite]
+    return _choose(folder, config.seeds, finite, seed)
+
+
+def _choose(folder: RunFolder, seeds: Sequence[int], finite: Sequence[bool], seed: int | None) -> int:
+    if seed is not None and seed not in seeds:
+        raise ValueError(f"the run in {folder.path} has the seeds {list(seeds)}, not {seed}")
+    good = [one for one, is_finite in zip(seeds, finite, strict=True) if is_finite]
     if not good or (seed is not None and seed not in good):
         failed = "all seeds" if not good else f"seed {seed}"
         raise ValueError(f"{failed} of the run in {folder.path} failed: there is no agent")
@@ -59,9 +64,11 @@ def levels_of_run(folder: RunFolder, split: str = "test", elsewhere: Path | str 
     `elsewhere`, of which the run's own alone are taken where they come first."""
     config = SokobanConfig.from_dict(folder.read_config())
     if elsewhere is not None:
-        levels, own = load_levels(elsewhere, split), config.levels
-        is_own = split == "test" and own is not None and levels[: own.test].digest == own.test_digest
-        return levels[: own.test] if own is not None and is_own else levels
+        levels = load_levels(elsewhere, split)
+        if split == "test" and config.levels is not None:
+            first = levels[: config.levels.test]
+            levels = first if first.digest == config.levels.test_digest else levels
+        return levels
     place = remembered_folder(folder)
     if split == "test":
         return config.load("test", place)

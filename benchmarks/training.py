@@ -120,7 +120,7 @@ def measure(task: str, model: str, num_seeds: int, precision: Precision, argumen
         validating = time.perf_counter() - validating
         if arguments.profile:
             load(part)
-            profile(each)
+            profile(each, on_cuda)
     memory = f"{torch.cuda.max_memory_allocated() / 2**30:7.1f} GiB" if on_cuda else "        "
     return (
         f"{made / seconds:12,.1f}{1e6 * seconds / hint_steps:14,.0f}{ready:9.1f} s{validating:11.3f} s   {memory}"
@@ -140,21 +140,26 @@ def recorded(evaluator: Evaluator, fleet: Fleet) -> Callable[[], object]:
     return graph.replay
 
 
-def profile(each: Callable[[], Iterator[tuple[int, Engine]]]) -> None:
-    """Print what four steps of every fleet launch; kernels that run side by side each count with their own time."""
+def profile(each: Callable[[], Iterator[tuple[int, Engine]]], on_cuda: bool) -> None:
+    """Print what four steps of every fleet launch; kernels that run side by side each count with their own time. On a
+    CPU, print the operations that take longest by themselves."""
     hint_steps = 0
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
+    activity = torch.profiler.ProfilerActivity.CUDA if on_cuda else torch.profiler.ProfilerActivity.CPU
+    with torch.profiler.profile(activities=[activity]) as profiler:
         started = time.perf_counter()
         for number in range(4):
             for _, engine in each():
                 engine.step(number)
                 hint_steps += max(1, engine.hints_of_step[number] - 1)
-        torch.cuda.synchronize()
+        if on_cuda:
+            torch.cuda.synchronize()
         seconds = time.perf_counter() - started
     rows = profiler.key_averages()
-    busy = sum(row.device_time_total for row in rows) / 1e6 / seconds
-    print(f"{sum(row.count for row in rows) / hint_steps:.0f} launches a hint step, {busy:.1f} kernels at a time")
-    print(rows.table(sort_by="cuda_time_total", row_limit=45, max_name_column_width=90))
+    if on_cuda:
+        busy = sum(row.device_time_total for row in rows) / 1e6 / seconds
+        print(f"{sum(row.count for row in rows) / hint_steps:.0f} launches a hint step, {busy:.1f} kernels at a time")
+    slowest_first = "cuda_time_total" if on_cuda else "self_cpu_time_total"
+    print(rows.table(sort_by=slowest_first, row_limit=45, max_name_column_width=90))
 
 
 def main() -> None:
@@ -170,7 +175,9 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=10_000, help="size of the training set")
     parser.add_argument("--seconds", type=float, default=10.0, help="how long to measure each fleet")
     parser.add_argument("--turns", type=Path, help="a file: measure in turns with all others that name it")
-    parser.add_argument("--profile", action="store_true", help="print the kernels that take longest")
+    parser.add_argument(
+        "--profile", action="store_true", help="print the kernels (on a CPU: operations) that take longest"
+    )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = parser.parse_args()
     if arguments.sliced and not arguments.device.startswith("cuda"):

@@ -17,6 +17,13 @@ def uncompiled(monkeypatch) -> None:
         monkeypatch.setattr(module, "compiled_for", lambda function, device: function)
 
 
+@pytest.fixture(params=[True, False], ids=["side by side", "added up"])
+def side_by_side(request, monkeypatch) -> bool:
+    """Whether gradients are made as on CUDA, of what all steps have left side by side, or step by step."""
+    monkeypatch.setattr(plan, "lie_side_by_side", lambda device, dtype: request.param)
+    return request.param
+
+
 @pytest.fixture
 def shared(monkeypatch) -> Iterator[list[weakref.ref[shared_steps._Shared]]]:
     """What trajectories from now on share, as long as somebody keeps it: no garbage is collected."""

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from relational_transformer.training.hoisted import gradients
-from relational_transformer.training.hoisted.gradients import side_by_side
+from relational_transformer.training.hoisted.gradients import lie_side_by_side, side_by_side
 
 
 @pytest.mark.parametrize("most", [128, 1])
@@ -27,3 +27,11 @@ def test_tensors_of_all_steps_lie_side_by_side(most: int, monkeypatch):
 
 def test_nothing_lies_side_by_side_with_nothing():
     assert side_by_side([[], []]) == []
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "expected"),
+    [("cuda", torch.float32, True), ("cpu", torch.bfloat16, True), ("cpu", torch.float32, False)],
+)
+def test_they_lie_side_by_side_where_that_is_faster(device: str, dtype: torch.dtype, expected: bool):
+    assert lie_side_by_side(torch.device(device), dtype) is expected

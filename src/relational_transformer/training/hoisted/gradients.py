@@ -1,4 +1,4 @@
-"""The gradients of what all steps share, from what the steps have left side by side."""
+"""The gradients of what all steps share, from what the steps have left behind."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -14,6 +14,31 @@ from .terms import FEW, Kind
 
 IN_ONE_LAUNCH = 128
 """So many tensors are concatenated by one launch on CUDA."""
+
+
+def lie_side_by_side(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether what steps leave behind is worth copying, for one product instead of many. On CUDA that saves launches. A
+    CPU in float32 is faster without; in bfloat16, where sums over the steps would be of float32, it is not."""
+    return device.type == "cuda" or dtype.itemsize < 4
+
+
+def added_up(
+    terms: Sequence[KeptTerm],
+    weights: Sequence[Tensor],
+    rows: Iterable[Sequence[Tensor]],
+    taps: Iterable[Sequence[Tensor]],
+) -> list[Tensor]:
+    """The gradients of weights step by step, given rows and the gradients of taps of each step, [S, ...]."""
+    totals: list[Tensor] = []
+    for read, gradients in zip(rows, taps, strict=True):
+        one_step = [row.unsqueeze(1) for row in read], [tap.unsqueeze(1) for tap in gradients]
+        of_step = weight_gradients(terms, weights, *one_step)
+        if not totals:
+            totals = [one.clone() for one in of_step]  # weights may have their gradient in common
+            continue
+        for total, one in zip(totals, of_step, strict=True):
+            total += one
+    return totals
 
 
 def weight_gradients(

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from ..compiling import compiled_for
-from .gradients import side_by_side, weight_gradients
+from .gradients import lie_side_by_side, side_by_side, weight_gradients
 from .splitting import Pieces, split
 from .tracing import trace
 
@@ -28,6 +28,7 @@ class Plan:
         step: what `pieces.step` is compiled to.
         backward: what is learnt, the other fixed tensors, the gradients of weights and others -> those of what is
             learnt.
+        side_by_side: whether the gradient of a weight is one product of all steps, or added up over them.
     """
 
     prepare: Prepare
@@ -35,12 +36,13 @@ class Plan:
     once: Callable[..., Sequence[Tensor]]
     step: Callable[..., Sequence[Tensor]]
     backward: Callable[..., Sequence[Tensor]]
+    side_by_side: bool
 
     @property
     def bytes_of_step(self) -> int:
-        """What a step leaves behind for the gradients of the weights: as it leaves it, and side by side."""
+        """What a step leaves behind for the gradients of the weights: as it leaves it, and side by side if need be."""
         kept = (*self.pieces.rows, *self.pieces.taps)
-        return 2 * sum(tensor.numel() * tensor.element_size() for tensor in kept)
+        return (1 + self.side_by_side) * sum(tensor.numel() * tensor.element_size() for tensor in kept)
 
 
 def make_plan(
@@ -61,7 +63,8 @@ def make_plan(
     pieces = split(traced, len(learnt) + len(inputs), len(learnt))
     backward, example = _trace_backward(pieces, learnt, inputs, prepare, compiled)
     graphs = (pieces.once, pieces.step, backward)
-    plan = Plan(prepare, pieces, *(compiled_for(one, device) if compiled else one for one in graphs))
+    once, one_step, last = (compiled_for(one, device) if compiled else one for one in graphs)
+    plan = Plan(prepare, pieces, once, one_step, last, lie_side_by_side(device, prepared[0].dtype))
     with torch.no_grad():
         plan.backward(*example)  # compiled here, and not in the thread that autograd will call it from
     return plan

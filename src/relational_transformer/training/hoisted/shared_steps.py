@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .gradients import side_by_side, weight_gradients
+from .gradients import added_up, side_by_side, weight_gradients
 from .plan import Plan
 
 
@@ -15,8 +15,9 @@ class SharedSteps:
 
     Of a step all that depends on what is the same in all of them is computed once. So are the gradients of the weights
     of Linears, and of all else that is learnt and added: each step leaves behind what was multiplied and the gradient
-    of what came out, and a weight's gradient is one product of those of all steps. So a step has fewer launches, and
-    what is added up over the steps are the gradients of few parameters or none.
+    of what came out, and a weight's gradient is one product of those of all steps; on a CPU in float32, a product of
+    each, added up. So a step has fewer launches, and what goes through the steps are the gradients of few parameters or
+    none.
     """
 
     def __init__(self, plan: Plan, learnt: Sequence[Tensor], inputs: Sequence[Tensor], num_steps: int) -> None:
@@ -52,9 +53,14 @@ class _Shared:
 
     def gradients(self, others: Sequence[Tensor], taps: list[Sequence[Tensor]]) -> Sequence[Tensor]:
         """Those of all that is learnt, given those of the others and of the taps of each step."""
-        rows, gradients = side_by_side(self.rows), side_by_side(taps)
-        self.rows.clear()  # as they were left; side by side they are needed, and no longer
-        weights = weight_gradients(self.plan.pieces.terms, self.weights, rows, gradients)
+        terms = self.plan.pieces.terms
+        if self.plan.side_by_side:
+            rows, gradients = side_by_side(self.rows), side_by_side(taps)
+            self.rows.clear()  # as they were left; side by side they are needed, and no longer
+            weights = weight_gradients(terms, self.weights, rows, gradients)
+        else:
+            weights = added_up(terms, self.weights, self.rows, taps)
+            self.rows.clear()
         return self.plan.backward(*self.learnt, *self.inputs, *weights, *others)
 
 

@@ -22,13 +22,19 @@ def lie_side_by_side(device: torch.device, dtype: torch.dtype) -> bool:
     return device.type == "cuda" or dtype.itemsize < 4
 
 
-def added_up(
+def gradients_over_steps(
     terms: Sequence[KeptTerm],
     weights: Sequence[Tensor],
-    rows: Iterable[Sequence[Tensor]],
-    taps: Iterable[Sequence[Tensor]],
+    rows: list[Sequence[Tensor]],
+    taps: Sequence[Sequence[Tensor]],
+    joined: bool,
 ) -> list[Tensor]:
-    """The gradients of weights step by step, given rows and the gradients of taps of each step, [S, ...]."""
+    """The gradients of weights, given rows and the gradients of taps of each step, [S, ...]: of all steps, `joined`
+    side by side, or step by step, added up. The list of rows is emptied."""
+    if joined:
+        read, gradients = side_by_side(rows), side_by_side(taps)
+        rows.clear()  # as they were left; side by side they are needed, and no longer
+        return weight_gradients(terms, weights, read, gradients)
     totals: list[Tensor] = []
     for read, gradients in zip(rows, taps, strict=True):
         one_step = [row.unsqueeze(1) for row in read], [tap.unsqueeze(1) for tap in gradients]
@@ -38,6 +44,7 @@ def added_up(
             continue
         for total, one in zip(totals, of_step, strict=True):
             total += one
+    rows.clear()
     return totals
 
 

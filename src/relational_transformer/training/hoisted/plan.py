@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from ..compiling import compiled_for
-from .gradients import lie_side_by_side, side_by_side, weight_gradients
+from .gradients import gradients_over_steps, lie_side_by_side
 from .splitting import Pieces, split
 from .tracing import trace
 
@@ -28,7 +28,7 @@ class Plan:
         step: what `pieces.step` is compiled to.
         backward: what is learnt, the other fixed tensors, the gradients of weights and others -> those of what is
             learnt.
-        side_by_side: whether the gradient of a weight is one product of all steps, or added up over them.
+        joined: whether the gradient of a weight is one product of all steps, or added up over them.
     """
 
     prepare: Prepare
@@ -36,13 +36,13 @@ class Plan:
     once: Callable[..., Sequence[Tensor]]
     step: Callable[..., Sequence[Tensor]]
     backward: Callable[..., Sequence[Tensor]]
-    side_by_side: bool
+    joined: bool
 
     @property
     def bytes_of_step(self) -> int:
         """What a step leaves behind for the gradients of the weights: as it leaves it, and side by side if need be."""
         kept = (*self.pieces.rows, *self.pieces.taps)
-        return (1 + self.side_by_side) * sum(tensor.numel() * tensor.element_size() for tensor in kept)
+        return (1 + self.joined) * sum(tensor.numel() * tensor.element_size() for tensor in kept)
 
 
 def make_plan(
@@ -61,17 +61,23 @@ def make_plan(
     prepared = [prepare(tensor).detach().requires_grad_() for tensor in learnt]
     traced = trace(step, [*prepared, *inputs, *changing], compiled)
     pieces = split(traced, len(learnt) + len(inputs), len(learnt))
-    backward, example = _trace_backward(pieces, learnt, inputs, prepare, compiled)
+    joined = lie_side_by_side(device, prepared[0].dtype)
+    backward, example = _trace_backward(pieces, learnt, inputs, prepare, joined, compiled)
     graphs = (pieces.once, pieces.step, backward)
     once, one_step, last = (compiled_for(one, device) if compiled else one for one in graphs)
-    plan = Plan(prepare, pieces, once, one_step, last, lie_side_by_side(device, prepared[0].dtype))
+    plan = Plan(prepare, pieces, once, one_step, last, joined)
     with torch.no_grad():
         plan.backward(*example)  # compiled here, and not in the thread that autograd will call it from
     return plan
 
 
 def _trace_backward(
-    pieces: Pieces, learnt: Sequence[Tensor], inputs: Sequence[Tensor], prepare: Prepare, for_compiler: bool
+    pieces: Pieces,
+    learnt: Sequence[Tensor],
+    inputs: Sequence[Tensor],
+    prepare: Prepare,
+    joined: bool,
+    for_compiler: bool,
 ) -> tuple[torch.fx.GraphModule, list[Tensor]]:
     """`Plan.backward` as a graph, and what it may be called with."""
     num_learnt, num_fixed = len(learnt), len(learnt) + len(inputs)
@@ -100,7 +106,7 @@ def _trace_backward(
             [learnt[0].new_zeros(one.shape, dtype=one.dtype) for one in like] for like in (pieces.rows, pieces.taps)
         )
         weights, others = made[: pieces.num_weights], made[pieces.num_weights :]
-        gradients = weight_gradients(pieces.terms, weights, side_by_side([rows]), side_by_side([taps]))
+        gradients = gradients_over_steps(pieces.terms, weights, [rows], [taps], joined)
     example = [*learnt, *inputs, *gradients, *others]
     graph = trace(backward, example, for_compiler)
     for node in graph.graph.find_nodes(op="call_function", target=torch.ops.aten.view.default):

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .gradients import added_up, side_by_side, weight_gradients
+from .gradients import gradients_over_steps
 from .plan import Plan
 
 
@@ -53,14 +53,7 @@ class _Shared:
 
     def gradients(self, others: Sequence[Tensor], taps: list[Sequence[Tensor]]) -> Sequence[Tensor]:
         """Those of all that is learnt, given those of the others and of the taps of each step."""
-        terms = self.plan.pieces.terms
-        if self.plan.side_by_side:
-            rows, gradients = side_by_side(self.rows), side_by_side(taps)
-            self.rows.clear()  # as they were left; side by side they are needed, and no longer
-            weights = weight_gradients(terms, self.weights, rows, gradients)
-        else:
-            weights = added_up(terms, self.weights, self.rows, taps)
-            self.rows.clear()
+        weights = gradients_over_steps(self.plan.pieces.terms, self.weights, self.rows, taps, self.plan.joined)
         return self.plan.backward(*self.learnt, *self.inputs, *weights, *others)
 
 

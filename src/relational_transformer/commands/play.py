@@ -18,7 +18,7 @@ from relational_transformer.sokoban.chance import test_noise
 from relational_transformer.sokoban.pictures import Frame, frames, parse_moves, write_gif
 from relational_transformer.sokoban.rules import TIME_LIMIT
 from relational_transformer.sokoban.splits import generate_split
-from relational_transformer.sokoban.trained import agent_actions, find_seed, levels_of_run, load_agent
+from relational_transformer.sokoban.trained import agent_actions, levels_of_run, load_seed
 from relational_transformer.training.run_folder import RunFolder
 
 from .play_keyboard import keys
@@ -101,9 +101,8 @@ def _find_levels(arguments: PlayArguments) -> Levels:
 def _actions(arguments: PlayArguments, levels: Levels) -> Sequence[int]:
     if arguments.run is None:
         return parse_moves(arguments.moves or "")
-    seed = find_seed(RunFolder(arguments.run), arguments.seed)
+    seed, agent = load_seed(arguments.run, arguments.seed)
     noise = test_noise(seed, TIME_LIMIT, len(levels))[:, arguments.level]
-    agent = load_agent(arguments.run, seed)
     return agent_actions(agent, levels[arguments.level], None if arguments.greedy else noise)
 
 

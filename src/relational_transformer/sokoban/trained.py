@@ -34,22 +34,23 @@ def load_agent(run: Path | str, seed: int | None = None) -> Agent:
 
     >>> agent = load_agent("runs/sokoban-rt-batched")  # doctest: +SKIP
     """
+    return load_seed(run, seed)[1]
+
+
+def load_seed(run: Path | str, seed: int | None = None) -> tuple[int, Agent]:
+    """The seed that was chosen, and what `load_agent` gives."""
     folder = RunFolder(run)
     config, best, finite = load_best(folder)
-    number = config.seeds.index(_choose(folder, config.seeds, finite, seed))
+    seed = _choose(folder, config.seeds, finite, seed)
+    number = config.seeds.index(seed)
     own = {name: for_computing(tensor[number], config.precision) for name, tensor in best.items()}
     agent = config.build().to(next(iter(own.values())).dtype)
     agent.load_state_dict(own)
-    return agent
-
-
-def find_seed(folder: RunFolder, seed: int | None) -> int:
-    """A seed of a run that did not fail, checked to be one; the first where none is named."""
-    config, _, finite = load_best(folder)
-    return _choose(folder, config.seeds, finite, seed)
+    return seed, agent
 
 
 def _choose(folder: RunFolder, seeds: Sequence[int], finite: Sequence[bool], seed: int | None) -> int:
+    """A seed of a run that did not fail, checked to be one; the first where none is named."""
     if seed is not None and seed not in seeds:
         raise ValueError(f"the run in {folder.path} has the seeds {list(seeds)}, not {seed}")
     good = [one for one, is_finite in zip(seeds, finite, strict=True) if is_finite]

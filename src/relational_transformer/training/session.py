@@ -180,7 +180,7 @@ def _last_words(signal_name: str, trainers: Iterable[AnyTrainer]) -> str:
 
 
 @contextmanager
-def _stop_signals(acts_at_once: Callable[[], bool] = lambda: False) -> Iterator[list[str]]:
+def _stop_signals(acts_at_once: Callable[[], bool]) -> Iterator[list[str]]:
     """A list that names the signal as soon as SIGINT or SIGTERM came; the second one acts at once, and so does the
     first where it may."""
     received: list[str] = []

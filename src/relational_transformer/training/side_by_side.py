@@ -129,16 +129,22 @@ class SideBySide(Generic[TrainerType]):
         del self._turns[number]
         trainer.save()  # here: whoever is stopped now need not wait for the test to be saved
         self.report(trainer)
-        self.tests_here = self._thread is None or not (self.trainers or self._jobs)
+        self.tests_here = self._thread_aside is None
         self._do(number, trainer.finish, self.results.__setitem__)
         self.tests_here = False
 
     def _do(self, number: int, job: Callable[[], Any], then: Callable[[int, Any], None], aside: bool = True) -> None:
         """Do something long for a run: aside where others may go on meanwhile, else here."""
-        if self._thread is not None and aside and (self.trainers or self._jobs):
-            self._jobs[number] = self._thread.submit(job), then
+        thread = self._thread_aside if aside else None
+        if thread is not None:
+            self._jobs[number] = thread.submit(job), then
         else:
             then(number, job())
+
+    @property
+    def _thread_aside(self) -> ThreadPoolExecutor | None:
+        """The thread, while there are runs that may go on beside it."""
+        return self._thread if self.trainers or self._jobs else None
 
     @contextmanager
     def _told_of(self, number: int) -> Iterator[None]:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -26,7 +27,9 @@ def runs_in(folder: Path, tasks: tuple[str, ...] = TASKS) -> list[tuple[TrainCon
     return [(small_config(task=task, seeds=(0,)), str(folder / task)) for task in tasks]
 
 
-def train_aside(runs: list[tuple[TrainConfig, str]], before_beginning: Hook = lambda config: None, **options):
+def train_aside(
+    runs: list[tuple[TrainConfig, str]], before_beginning: Hook = lambda config: None, *, aside: bool = True, **options
+):
     """As on CUDA: fleets that compile nothing may be begun in a thread."""
 
     def make_trainer(config: TrainConfig, folder: RunFolder) -> Trainer:
@@ -34,7 +37,7 @@ def train_aside(runs: list[tuple[TrainConfig, str]], before_beginning: Hook = la
         return Trainer(config, folder, CPU)
 
     defaults = {"report": lambda trainer: None, "checkpoint_seconds": 60.0, "report_seconds": 0.0}
-    return carry_out(runs, make_trainer, aside=True, **{**defaults, **options})
+    return carry_out(runs, make_trainer, aside=aside, **{**defaults, **options})
 
 
 def parts_saved(folder: str) -> int:
@@ -239,21 +242,34 @@ def test_a_stop_signal_need_not_wait_for_a_test(tmp_path, monkeypatch, signal_nu
     assert scores(train_together(runs, CPU)) == scores(expected)
 
 
-def test_a_fleet_begins_alone_where_it_must(tmp_path):
-    runs, threads, reported, before = runs_in(tmp_path), set(), {}, []
+def test_fleets_begin_and_end_while_the_others_wait_if_nothing_is_aside(tmp_path, monkeypatch):
+    runs, threads, reported, before, tested = runs_in(tmp_path), set(), {}, [], []
+    finish = Trainer.finish
 
     def report(trainer: Trainer) -> None:
         reported[trainer.config.task] = trainer.examples
 
-    def begin(config: TrainConfig) -> None:
+    def nobody_trains_on() -> None:
         threads.add(threading.current_thread())
-        before.append(dict(reported))
+        now = dict(reported)
         time.sleep(0.05)
-        assert reported == before[-1]  # nobody has trained on
+        assert reported == now
 
-    together = train_aside(runs, begin, report=report, begins_alone=True)
+    def begin(config: TrainConfig) -> None:
+        before.append(len(reported))
+        nobody_trains_on()
+
+    def end(trainer: Trainer) -> dict[str, Any]:
+        tested.append(trainer.config.task)
+        nobody_trains_on()
+        return finish(trainer)
+
+    monkeypatch.setattr(Trainer, "finish", end)
+    together = train_aside(runs, begin, report=report, aside=False)
     assert threads == {threading.main_thread()}
-    assert [len(seen) for seen in before] == [0, 1, 2]  # all were under way
+    assert before == [0, 1, 2]  # all were under way
+    assert sorted(tested) == sorted(config.task for config, _ in runs)
+    monkeypatch.setattr(Trainer, "finish", finish)
     assert scores(together) == scores(train_aside(runs_in(tmp_path / "aside")))
 
 
@@ -264,7 +280,7 @@ def test_threads_change_at_the_usual_pace_afterwards(tmp_path):
 
 
 def test_every_run_has_its_share_of_a_gpu_unless_it_is_alone(tmp_path, monkeypatch):
-    made, begin_alone = [], []
+    made = []
 
     class Shares:
         def __init__(self, device: torch.device, number: int) -> None:
@@ -274,20 +290,22 @@ def test_every_run_has_its_share_of_a_gpu_unless_it_is_alone(tmp_path, monkeypat
         def take(self) -> None:
             self.taken += 1
 
-    class Noted(session.SideBySide):
-        def __init__(self, *arguments, begins_alone: bool, **options) -> None:
-            begin_alone.append(begins_alone)
-            super().__init__(*arguments, begins_alone=begins_alone, **options)
-
     monkeypatch.setattr(session, "Shares", Shares)
-    monkeypatch.setattr(session, "SideBySide", Noted)
     runs = runs_in(tmp_path)
     train_together(runs, CPU, at_once=2, sliced=True)
     assert [(shares.number, shares.taken) for shares in made] == [(2, len(runs))]
     train_together(runs_in(tmp_path / "alone", ("bfs",)), CPU, at_once=2, sliced=True)
     train_together(runs_in(tmp_path / "whole"), CPU, at_once=2)
     assert len(made) == 1
-    assert begin_alone == [True, False, False]
+
+
+def test_nothing_happens_aside_while_fleets_have_slices(tmp_path, monkeypatch):
+    monkeypatch.setattr(session, "Shares", lambda device, number: object())
+    monkeypatch.setattr(session, "carry_out", lambda runs, make_trainer, *, aside, **options: aside)
+    gpu, runs = torch.device("cuda", 0), runs_in(tmp_path)
+    aside = {sliced: train_together(runs, gpu, sliced=sliced) for sliced in (False, True)}
+    assert aside == {False: True, True: False}
+    assert train_together(runs[:1], gpu, sliced=True), "one that is alone has the whole device"
 
 
 def test_on_a_cpu_nothing_happens_aside(tmp_path, monkeypatch):

@@ -8,6 +8,8 @@ import torch
 from relational_transformer.training.slices import GROUP, Resource, Shares, Slices
 
 DEVICE = torch.device("cuda", 0)
+PRIMARY = 77
+"""The context of the device in this process, by its address."""
 
 
 class Driver:
@@ -17,6 +19,8 @@ class Driver:
         self.fails = fails
         self.contexts: list[int] = []
         self.waits: list[int] = []  # how many contexts there were when somebody waited for the device
+        self.current: list[int] = []  # contexts of this thread
+        self.kept: list[tuple[int, int, int]] = []  # context, its local memory, how many contexts of slices there were
 
     def __getattr__(self, name: str):
         return lambda *arguments: 1 if name == self.fails else getattr(self, f"_{name}")(*arguments)
@@ -29,6 +33,26 @@ class Driver:
         count._obj.value = 15
         for number in range(15):
             found[number].multiprocessors, found[number].hidden[0] = size, number
+        return 0
+
+    def _cuDevicePrimaryCtxRetain(self, context, device) -> int:
+        context._obj.value = PRIMARY
+        return 0
+
+    def _cuDevicePrimaryCtxRelease_v2(self, device) -> int:
+        return 0
+
+    def _cuCtxPushCurrent_v2(self, context) -> int:
+        self.current.append(context.value)
+        return 0
+
+    def _cuCtxPopCurrent_v2(self, context) -> int:
+        context._obj.value = self.current.pop()
+        return 0
+
+    def _cuCtxSetLimit(self, limit, value) -> int:
+        assert limit == 0
+        self.kept.append((self.current[-1], value.value, len(self.contexts)))
         return 0
 
     def _cuDevResourceGenerateDesc(self, description, chosen, number) -> int:
@@ -65,6 +89,12 @@ def test_no_two_slices_share_a_group(driver):
     assert sum(driver.contexts) == 2**15 - 1, "the contexts have other groups than the slices say"
     with pytest.raises(ValueError, match="1 groups of multiprocessors were asked for, and 0 are free"):
         slices.take(1)
+
+
+def test_local_memory_is_kept_before_there_are_slices(driver):
+    Slices(DEVICE, driver).take(3)
+    assert driver.kept == [(PRIMARY, 4096, 0)]
+    assert driver.current == [], "the thread is left with another context"
 
 
 def test_what_is_given_back_can_be_had_again_on_the_same_stream(driver):

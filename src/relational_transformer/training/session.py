@@ -64,8 +64,8 @@ def train_together(
     On CUDA each has a stream of its own and goes at its own pace, so that small fleets fill the device together; while
     one is compiled or tested, the others train. At most `at_once` are under way, all of them by default; when one has
     ended, the next begins. If they are to be `sliced`, each has its share of a GPU's multiprocessors for itself, where
-    wide fleets do not hold up narrow ones; then the others wait while one is compiled (`Shares`). `report` is called
-    with a trainer about every `report_seconds`.
+    wide fleets do not hold up narrow ones; then the others wait while one is compiled or tested (`Shares`). `report` is
+    called with a trainer about every `report_seconds`.
     """
     for config, out in runs:  # what cannot be built is refused before a folder is made
         with blaming(RunFolder(out)):
@@ -76,8 +76,7 @@ def train_together(
         runs,
         lambda config, folder: Trainer(config, folder, device, shares.take() if shares else None),
         at_once=at_once,
-        aside=device.type == "cuda",
-        begins_alone=shares is not None,
+        aside=device.type == "cuda" and shares is None,
         report=report,
         checkpoint_seconds=checkpoint_seconds,
         report_seconds=report_seconds,
@@ -99,7 +98,6 @@ def carry_out(
     *,
     at_once: int | None = None,
     aside: bool = False,
-    begins_alone: bool = False,
     report: Callable[[TrainerType], None],
     checkpoint_seconds: float,
     report_seconds: float,
@@ -107,7 +105,7 @@ def carry_out(
     """Begin or go on with every run in its folder, `at_once` of them side by side, to their results.
 
     A run that has its result is left alone. Every `checkpoint_seconds`, and when a signal asks to stop or a run fails,
-    all others are saved. For `aside` and `begins_alone` see `SideBySide`.
+    all others are saved. For `aside` see `SideBySide`.
     """
     check_checkpoint_seconds(checkpoint_seconds)
     together: SideBySide[TrainerType] | None = None
@@ -126,7 +124,7 @@ def carry_out(
             for number, ((config, _), folder) in enumerate(zip(runs, folders, strict=True))
             if number not in before
         ]
-        together = SideBySide(queue, at_once or len(runs), aside=aside, begins_alone=begins_alone, report=report)
+        together = SideBySide(queue, at_once or len(runs), aside=aside, report=report)
         saved = reported = time.monotonic()
         with together:
             while not together.has_ended:

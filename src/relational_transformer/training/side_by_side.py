@@ -58,8 +58,7 @@ class SideBySide(Generic[TrainerType]):
     A run takes long to begin (its data, compiling, recording) and to end (its test). With `aside` both are done in a
     thread, one after the other, as long as there are others, which take their turns meanwhile. While torch compiles in
     one thread it takes what others call for a part of that, so `aside` is for trainers whose turns after the first do
-    not call the model: on CUDA they launch what was recorded. With `begins_alone` a run still begins here, while the
-    others wait.
+    not call the model: on CUDA they launch what was recorded.
 
     Attributes:
         trainers: of the runs that train now, by number; each between two turns.
@@ -73,10 +72,9 @@ class SideBySide(Generic[TrainerType]):
         at_once: int,
         *,
         aside: bool,
-        begins_alone: bool = False,
         report: Callable[[TrainerType], None],
     ) -> None:
-        self.at_once, self.begins_alone, self.report = at_once, begins_alone, report
+        self.at_once, self.report = at_once, report
         self.trainers: dict[int, TrainerType] = {}
         self.results: dict[int, dict[str, Any]] = {}
         self.tests_here = False
@@ -117,7 +115,7 @@ class SideBySide(Generic[TrainerType]):
         if self._waiting and not self._jobs and len(self.trainers) < self.at_once:
             queued = self._waiting.popleft()
             with self._told_of(queued.number):
-                self._do(queued.number, lambda: _begin(queued.make_trainer), self._go_on, not self.begins_alone)
+                self._do(queued.number, lambda: _begin(queued.make_trainer), self._go_on)
         elif not ready:
             time.sleep(0.001)
 
@@ -133,11 +131,10 @@ class SideBySide(Generic[TrainerType]):
         self._do(number, trainer.finish, self.results.__setitem__)
         self.tests_here = False
 
-    def _do(self, number: int, job: Callable[[], Any], then: Callable[[int, Any], None], aside: bool = True) -> None:
+    def _do(self, number: int, job: Callable[[], Any], then: Callable[[int, Any], None]) -> None:
         """Do something long for a run: aside where others may go on meanwhile, else here."""
-        thread = self._thread_aside if aside else None
-        if thread is not None:
-            self._jobs[number] = thread.submit(job), then
+        if self._thread_aside is not None:
+            self._jobs[number] = self._thread_aside.submit(job), then
         else:
             then(number, job())
 

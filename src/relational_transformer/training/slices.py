@@ -19,6 +19,11 @@ WITH_DEFAULT_STREAM = 1
 """`CU_GREEN_CTX_DEFAULT_STREAM`, without which the driver makes no context."""
 NON_BLOCKING = 1
 """`CU_STREAM_NON_BLOCKING`: it does not wait for the device's default stream."""
+STACK_SIZE = 0
+"""`CU_LIMIT_STACK_SIZE`"""
+LOCAL_BYTES = 4096
+"""Local memory of a thread, more than any kernel takes (cuBLAS's take up to 1,160). The driver keeps so much for every
+thread that a device can hold, by default 1,024 bytes, and takes other memory when a kernel wants more."""
 
 
 class Resource(ctypes.Structure):
@@ -62,6 +67,7 @@ class Slices:
         self._number = torch.cuda.current_device() if device.index is None else device.index
         every = Resource()
         self._call("cuDeviceGetDevResource", self._number, ctypes.byref(every), OF_MULTIPROCESSORS)
+        self._keep_local_memory()
         count = ctypes.c_uint(every.multiprocessors // GROUP)
         found = (Resource * count.value)()
         self._call(
@@ -92,6 +98,16 @@ class Slices:
         assert stream.value is not None
         return stream.value
 
+    def _keep_local_memory(self) -> None:
+        """Take as much local memory as will be wanted now, before there are slices, so that it never moves under a
+        kernel that runs in one of them."""
+        context = ctypes.c_void_p()
+        self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self._number)
+        self._call("cuCtxPushCurrent_v2", context)
+        self._call("cuCtxSetLimit", STACK_SIZE, ctypes.c_size_t(LOCAL_BYTES))
+        self._call("cuCtxPopCurrent_v2", ctypes.byref(context))
+        self._call("cuDevicePrimaryCtxRelease_v2", self._number)
+
     def _call(self, name: str, *arguments: Any) -> None:
         function = getattr(self._driver, name, None)
         if function is None:
@@ -104,9 +120,10 @@ class Shares:
     """Equal slices of a device for so many fleets at once.
 
     Whoever takes one waits until the device has done all it was given, and no other fleet is to train before that one
-    has recorded its graphs. Six times a fleet that trained in a slice wrote to memory that was not mapped while another
-    was compiled and recorded in its own, which ends the process and all fleets in it (H200, driver 580, torch 2.11; two
-    such beginnings did no harm). Why is not known.
+    has recorded its graphs, or while one is tested. Six times a fleet that trained in a slice wrote to memory that was
+    not mapped while another was compiled and recorded in its own, which ends the process and all fleets in it (H200,
+    driver 580, torch 2.11; two such beginnings did no harm). Local memory that moved would explain it, which is not
+    proven.
     """
 
     def __init__(self, device: torch.device, number: int, driver: Any = None) -> None:

@@ -264,9 +264,8 @@ class Trainer:
     def _take_whole_device(self) -> None:
         """Give back the part of the device that the run has trained on, if it was one."""
         if self._part_of_device is not None:
-            whole = own_stream(self.device)
-            whole.wait_stream(self._part_of_device.stream)
-            self.stream = whole
+            torch.cuda.synchronize(self.device)  # no other fleet trains in its slice meanwhile: see `Shares`
+            self.stream = own_stream(self.device)
             self._part_of_device.give_back()
             self._part_of_device = None
 

@@ -1,8 +1,10 @@
 """The table of the README: all that was measured."""
 
+from relational_transformer.clrs.classes import CORE_TASKS
 from relational_transformer.reports.archive import Archive
 from relational_transformer.reports.comparison import compare
 from relational_transformer.reports.measured import read_results
+from relational_transformer.reports.paper import published
 from tests.reports.fakes import all_tasks, write_paper_again, write_result
 
 
@@ -28,6 +30,26 @@ def test_every_result_has_its_row_and_what_was_run_differently_is_named(tmp_path
     assert "hidden size 24, learning rate 0.001." in text
     assert "examples 3,200." in text
     assert average.startswith("| Average | RT | - | missing (2 of 30 tasks) | 66.18 |")
+
+
+def test_the_average_of_the_core_tasks_is_there_when_they_are(tmp_path):
+    for model, tasks in {
+        "rt": CORE_TASKS,
+        "mpnn": CORE_TASKS,
+        "transformer": CORE_TASKS,
+        "pgn": CORE_TASKS[1:],
+    }.items():
+        for task in tasks:
+            paper = published(task, model)
+            assert paper is not None
+            write_result(tmp_path / f"{task}-{model}", task, [paper.mean / 100] * 2, model)
+    averages = [row.split(" | ") for row in rows(tmp_path) if "core tasks" in row]
+    assert [(row[1], row[2], row[4]) for row in averages] == [
+        ("MPNN", "2", "59.75"),
+        ("Transformer", "2", "42.34"),
+        ("RT", "2", "81.30"),
+    ]
+    assert all(abs(float(ours.split(" ")[0]) - float(paper)) < 0.02 for _, _, _, ours, paper, *_ in averages)
 
 
 def test_the_average_is_there_when_all_tasks_are(tmp_path):

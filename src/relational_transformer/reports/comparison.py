@@ -7,7 +7,7 @@ from .cell import Cell
 from .formats import to_markdown
 from .other_tables import lobster, sokoban
 from .paper import published
-from .score_tables import AVERAGE, COMBINED, main
+from .score_tables import AVERAGE, COMBINED, core_averages, main
 from .table import Table
 from .variants import title_of
 
@@ -25,7 +25,8 @@ def compare(archive: Archive) -> str:
 
 
 def overview(archive: Archive) -> Table:
-    """Every result, also where several compete for one cell of the paper; then the averages of the main table."""
+    """Every result, also where several compete for one cell of the paper; then the averages over the core tasks, of the
+    models that have them all, and those of the main table."""
     cells = []
     for result in sorted(filter(is_clrs, archive.results), key=lambda one: (one.task, one.model, str(one.config))):
         variant = variant_named(result)
@@ -34,7 +35,8 @@ def overview(archive: Archive) -> Table:
         )
     models = {cell.column for cell in cells}
     averages = [
-        cell for cell in main(archive).cells if cell.row == AVERAGE and (cell.column in models or cell.ours is not None)
+        *core_averages(archive),
+        *(cell for cell in main(archive).cells if cell.row == AVERAGE and (cell.column in models or cell.ours)),
     ]
     return Table(
         name="results",

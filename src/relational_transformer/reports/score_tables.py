@@ -26,6 +26,7 @@ COMBINED = (
 )
 RETUNED = "The paper tuned this model again and does not print the values found: ours keeps RT's other settings."
 AVERAGE = "Average"
+CORE_AVERAGE = "Average of the eight core tasks"
 
 
 def main(archive: Archive) -> Table:
@@ -95,6 +96,19 @@ def classes(archive: Archive) -> Table:
     )
 
 
+def core_averages(archive: Archive) -> tuple[Cell, ...]:
+    """Averages over the eight core tasks, of the models that have them all."""
+    printed: dict[str, float] = dict(numbers()["tuning"]["tuned"])
+    for paper in numbers()["ablations"].values():
+        if set(paper["mean"]) == set(CORE_TASKS):
+            printed |= paper["average"]
+    cells = [
+        _average(archive, CORE_AVERAGE, model, CORE_TASKS, published_average(mean, CORE_TASKS, model))
+        for model, mean in printed.items()
+    ]
+    return tuple(cell for cell in cells if cell.ours is not None)
+
+
 def ablation(name: str, title: str, *remarks: str) -> Callable[[Archive], Table]:
     """The table of one of the paper's ablations, which its data file calls `name`."""
 
@@ -147,11 +161,10 @@ def untuned(archive: Archive) -> Table:
         )
         for model in BASELINES
     ]
-    after = []
-    for model in BASELINES:
-        parts = [archive.find(task, model) for task in CORE_TASKS]
-        printed = published_average(paper["tuned"][model], CORE_TASKS, model)
-        after.append(Cell("Tuning", title_of(model), average_of(parts), printed, count_present(parts, "tasks")))
+    after = [
+        _average(archive, "Tuning", model, CORE_TASKS, published_average(paper["tuned"][model], CORE_TASKS, model))
+        for model in BASELINES
+    ]
     return Table(
         name="untuned",
         title="Baselines before and after tuning, averages over the eight core tasks",
@@ -204,17 +217,20 @@ def published_baselines(archive: Archive) -> Table:
 def _by_task(
     archive: Archive, tasks: Sequence[str], models: Sequence[str], averages: dict[str, float]
 ) -> tuple[Cell, ...]:
-    found = {(task, model): archive.find(task, model) for task in tasks for model in models}
     cells = [
-        Cell(TASK_TITLES[task], title_of(model), found[task, model], published(task, model))
+        Cell(TASK_TITLES[task], title_of(model), archive.find(task, model), published(task, model))
         for task in tasks
         for model in models
     ]
-    for model in models:
-        parts = [found[task, model] for task in tasks]
-        printed = published_average(averages[model], tasks, model)
-        cells.append(Cell(AVERAGE, title_of(model), average_of(parts), printed, count_present(parts, "tasks")))
+    cells += [
+        _average(archive, AVERAGE, model, tasks, published_average(averages[model], tasks, model)) for model in models
+    ]
     return tuple(cells)
+
+
+def _average(archive: Archive, row: str, model: str, tasks: Sequence[str], printed: Estimate) -> Cell:
+    parts = [archive.find(task, model) for task in tasks]
+    return Cell(row, title_of(model), average_of(parts), printed, count_present(parts, "tasks"))
 
 
 def _core_average(archive: Archive, row: str, variant: str, mean: float, seeds: int, size: int, column: str) -> Cell:

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from relational_transformer.training.compiling import compiled_for, with_own_code
+from relational_transformer.training.compiling import compiled_for, should_compile, with_own_code
 from relational_transformer.training.over_seeds import over_seeds
 
 CPU = torch.device("cpu")
@@ -71,3 +71,22 @@ def test_a_higher_limit_is_left_alone(limit: int):
     with torch._dynamo.config.patch(recompile_limit=limit):
         compiled_for(lambda x: x, CPU)
         assert torch._dynamo.config.recompile_limit == max(limit, 64)
+
+
+@pytest.mark.parametrize(
+    ("device", "steps", "compiler", "compiled"),
+    [
+        ("cuda", 10, None, True),
+        ("cpu", 80_000, "g++", True),
+        ("cpu", 80_000, "clang++", True),
+        ("cpu", 80_000, None, False),
+        ("cpu", 400, "g++", False),
+    ],
+)
+def test_a_run_is_compiled_where_it_pays_and_where_there_is_a_compiler(monkeypatch, device, steps, compiler, compiled):
+    monkeypatch.setattr(
+        "relational_transformer.training.compiling.shutil.which", lambda name: name if name == compiler else None
+    )
+    assert should_compile("auto", torch.device(device), steps) is compiled
+    assert should_compile("on", torch.device(device), steps)
+    assert not should_compile("off", torch.device(device), steps)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,8 @@ ARGUMENTS = [
     "--checkpoint-seconds",
     "0",
 ]
+PARTS = 40
+"""Of the run above: a validation, and a checkpoint, after every 4 of its 160 examples."""
 
 
 def rt(out: Path) -> subprocess.Popen:
@@ -58,6 +61,11 @@ def rt(out: Path) -> subprocess.Popen:
 def wait_for(condition, process: subprocess.Popen) -> None:
     while not condition() and process.poll() is None:
         time.sleep(0.01)
+
+
+def parts_saved(out: Path) -> int:
+    metrics = out / "metrics.jsonl"
+    return len(metrics.read_text().splitlines()) if metrics.exists() else 0
 
 
 def seeds_of(out: Path) -> list[dict]:
@@ -75,13 +83,16 @@ def undisturbed(tmp_path_factory) -> Path:
 
 @pytest.mark.slow
 def test_sigkill_at_random_moments_changes_no_bit(tmp_path, undisturbed):
-    out, moment = tmp_path / "run", random.Random(0)
-    for _ in range(4):
+    out, moment, done = tmp_path / "run", random.Random(0), [0]
+    for number in range(5):
         process = rt(out)
-        wait_for((out / "checkpoint.safetensors").exists, process)
-        time.sleep(moment.uniform(0.0, 0.6))
+        if number > 0:  # the first may be killed before it has done anything
+            wait_for(lambda: parts_saved(out) > done[-1], process)
+        time.sleep(moment.uniform(0.0, 0.15))
         process.kill()
         process.communicate()
+        done.append(parts_saved(out))
+    assert all(before < after < PARTS for before, after in pairwise(done[1:])), f"killed when it did nothing: {done}"
     process = rt(out)
     _, errors = process.communicate()
     assert process.returncode == 0, errors

@@ -101,6 +101,23 @@ def test_saving_completes_the_part_under_way(tmp_path, monkeypatch):
     assert torch.equal(second.fleet.values, whole.fleet.values)
 
 
+def test_metrics_so_far_are_of_what_the_device_has_done(tmp_path):
+    class Pending:
+        def query(self) -> bool:
+            return False
+
+    config = small_config()
+    with RunFolder(tmp_path).opened(config.as_dict()) as folder:
+        trainer = Trainer(config, folder, torch.device("cpu"))
+        turns = trainer.run()
+        for _ in range(3):
+            next(turns)
+        assert trainer.metrics_so_far() == trainer.metrics()
+        trainer._events = [(1, Pending())]  # pyright: ignore[reportAttributeAccessIssue]
+        assert trainer.metrics_so_far() == trainer.metrics()[:1]
+        assert trainer.metrics_so_far()[-1]["examples"] == trainer.progress().examples
+
+
 def test_recomputing_changes_no_bit(tmp_path):
     config = small_config(task="insertion_sort")
     plain, _ = run_to_the_end(config, tmp_path / "plain")

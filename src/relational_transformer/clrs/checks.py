@@ -30,9 +30,9 @@ def check_count(count: Any, what: str = "num_samples", smallest: int = 1) -> int
     return _whole_number(count, what, smallest)
 
 
-def check_seed(seed: Any) -> int:
+def check_seed(seed: Any, what: str = "seed") -> int:
     """A seed that numpy's RandomState takes, as an int."""
-    return _whole_number(seed, "seed", smallest=0, largest=LARGEST_SEED)
+    return _whole_number(seed, what, smallest=0, largest=LARGEST_SEED)
 
 
 def check_version(version: FeatureVersion) -> FeatureVersion:

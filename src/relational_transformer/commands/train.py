@@ -1,19 +1,21 @@
 """`rt train`: train a fleet of seeds on a CLRS-30 task."""
 
-from dataclasses import dataclass, field, replace
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import tyro
 
 from relational_transformer.clrs.checks import check_name
 from relational_transformer.processors.settings import Settings, find_settings
-from relational_transformer.training import PROTOCOLS, Protocol, RunFolder, TrainConfig
+from relational_transformer.training import PROTOCOLS, Protocol, RunFolder, TrainConfig, Trainer
 from relational_transformer.training.config import CompileMode
 from relational_transformer.training.curves import draw_curves
 from relational_transformer.training.devices import default_device, find_device
 from relational_transformer.training.precision import Precision
 from relational_transformer.training.session import train
+from relational_transformer.training.tensorboard import TensorBoardCurves
 
 from .train_display import Display
 from .train_live_line import say
@@ -43,10 +45,26 @@ class TrainArguments:
     """Examples that each seed trains on."""
     train_examples: int | None = None
     """Size of the training set."""
+    train_nodes: int | None = None
+    """Nodes of the training graphs."""
+    train_data_seed: int | None = None
+    """Seed of the training graphs."""
     validation_interval: int | None = None
     """A validation after so many examples."""
+    validation_nodes: int | None = None
+    """Nodes of the validation graphs."""
+    validation_data_seed: int | None = None
+    """Seed of the validation graphs."""
     test_nodes: int | None = None
     """Nodes of the test graphs."""
+    test_data_seed: int | None = None
+    """Seed of the test graphs."""
+    evaluation_examples: int | None = None
+    """Graphs of the validation and of the test set, times the algorithm's multiplier."""
+    minimum_evaluation_examples: int | None = None
+    """At least so many graphs in each of them."""
+    teacher_forcing: float | None = None
+    """Probability with which a step sees the true hints."""
     learning_rate: float | None = None
     gradient_clip: float | None = None
     """Largest norm of a gradient, such as 1.0; not clipped by default, as published."""
@@ -62,7 +80,7 @@ class TrainArguments:
     checkpoint_seconds: float = 60.0
     """A checkpoint is written about so often, and at the end."""
     tensorboard: bool = False
-    """Also write curves for TensorBoard into the folder of the run."""
+    """Also write curves for TensorBoard into the folder of the run, while it trains."""
 
 
 def run(arguments: TrainArguments) -> None:
@@ -77,18 +95,25 @@ def run(arguments: TrainArguments) -> None:
         compile=arguments.compile,
     )
     out = arguments.out or Path("runs") / f"{arguments.task}-{arguments.processor}-{arguments.protocol}"
-    if arguments.tensorboard:
-        _find_tensorboard()
-    with Display(config) as display:
+    folder = RunFolder(out)
+    curves = TensorBoardCurves(folder, config.seeds) if arguments.tensorboard else None
+    with Display(config) as display, closing(curves) if curves else nullcontext():
+
+        def report(trainer: Trainer) -> None:
+            display.update(trainer)
+            if curves:
+                curves.update(trainer.metrics_so_far())
+
         result = train(
             config,
             str(out),
             find_device(arguments.device),
-            report=display.update,
+            report=report,
             checkpoint_seconds=arguments.checkpoint_seconds,
         )
-    folder = RunFolder(out)
-    metrics = folder.read_metrics()
+        metrics = folder.read_metrics()
+        if curves:
+            curves.update(metrics)
     display.show_result(result, folder)
     title, test_scores = f"{arguments.processor} on {arguments.task}", [row["test"] for row in result["seeds"]]
     try:
@@ -96,8 +121,6 @@ def run(arguments: TrainArguments) -> None:
         say(f"picture  {folder.curves}")
     except ModuleNotFoundError as error:  # the run is whole without it
         say(f"picture  none: {error}")
-    if arguments.tensorboard:
-        _write_tensorboard(folder, config, metrics)
 
 
 def _settings(arguments: TrainArguments) -> Settings:
@@ -106,28 +129,10 @@ def _settings(arguments: TrainArguments) -> Settings:
 
 
 def _protocol(arguments: TrainArguments) -> Protocol:
-    names = ("examples", "train_examples", "validation_interval", "test_nodes")
+    names = tuple(field.name for field in fields(Protocol))
     return replace(PROTOCOLS[arguments.protocol], **_given(arguments, names))
 
 
 def _given(arguments: TrainArguments, names: tuple[str, ...]) -> dict[str, float]:
     values = {name: getattr(arguments, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}
-
-
-def _find_tensorboard() -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ModuleNotFoundError:
-        raise ValueError("curves for TensorBoard need it: pip install tensorboard") from None
-    return SummaryWriter
-
-
-def _write_tensorboard(folder: RunFolder, config: TrainConfig, metrics: list[dict]) -> None:
-    writer_class = _find_tensorboard()
-    for number, seed in enumerate(config.seeds):
-        with writer_class(str(folder.path / "tensorboard" / f"seed-{seed}")) as writer:
-            for row in metrics:
-                for name in ("loss", "validation"):
-                    if row[name][number] is not None:
-                        writer.add_scalar(name, row[name][number], row["examples"])

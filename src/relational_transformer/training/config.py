@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
+from relational_transformer.clrs.checks import check_length
 from relational_transformer.clrs.spec import SPECS
 from relational_transformer.processors.settings import Settings
 
@@ -35,6 +36,8 @@ class TrainConfig:
         if self.task not in SPECS:
             raise ValueError(f"no task is called {self.task!r}; there are {', '.join(SPECS)}")
         check_seeds(self.seeds)
+        for nodes in {self.protocol.train_nodes, self.protocol.validation_nodes, self.protocol.test_nodes}:
+            check_length(self.task, nodes, "1.0")  # before a run is trained whose test cannot be made
 
     def as_dict(self) -> dict[str, Any]:
         content = asdict(self)

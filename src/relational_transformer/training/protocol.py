@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from relational_transformer.clrs.checks import check_count, check_seed
+
 
 @dataclass(frozen=True)
 class Protocol:
@@ -43,6 +45,9 @@ class Protocol:
         for name in (*positive, "validation_interval"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name.replace('_', '-')} must be at least 1, got {getattr(self, name)}")
+        for name in ("train_data_seed", "validation_data_seed", "test_data_seed"):
+            check_seed(getattr(self, name), name.replace("_", "-"))
+        check_count(self.minimum_evaluation_examples, "minimum-evaluation-examples", smallest=0)
         if not 0.0 <= self.teacher_forcing <= 1.0:
             raise ValueError(f"teacher-forcing must be between 0 and 1, got {self.teacher_forcing}")
 

@@ -49,7 +49,16 @@ def hardware(device: torch.device) -> str:
     """The device in words."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
+    return f"{_processor() or platform.machine()} CPU, {torch.get_num_threads()} threads"
+
+
+def _processor() -> str | None:
+    """What the machine's processor is called; None where nobody says so."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return None
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), None)
 
 
 def _version(name: str) -> str | None:

@@ -173,8 +173,7 @@ class Trainer:
 
     def progress(self) -> Progress:
         """How far the device is with the run; does not wait for what is under way."""
-        self._forget_done()
-        done = self._events[0][0] if self._events else self.part
+        done = self._parts_done
         examples = self._examples_after(done)
         last = max(0, done - 1)
         return Progress(
@@ -211,9 +210,20 @@ class Trainer:
         """Whether the next turn begins with a checkpoint."""
         return self._is_to_be_saved and self._steps_of_part == 0
 
-    def metrics(self) -> list[dict[str, Any]]:
-        """One row a validation."""
-        losses, scores = self.losses[: self.part].tolist(), self.validation_scores[: self.part].tolist()
+    @property
+    def _parts_done(self) -> int:
+        """Parts that the device has done."""
+        self._forget_done()
+        return self._events[0][0] if self._events else self.part
+
+    def metrics_so_far(self) -> list[dict[str, Any]]:
+        """One row a validation that the device has done; does not wait for what is under way."""
+        return self.metrics(self._parts_done)
+
+    def metrics(self, parts: int | None = None) -> list[dict[str, Any]]:
+        """One row a validation, of all parts or the first so many."""
+        last = self.part if parts is None else parts
+        losses, scores = self.losses[:last].tolist(), self.validation_scores[:last].tolist()
         return [
             {
                 "examples": self._examples_after(part + 1),

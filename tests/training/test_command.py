@@ -1,0 +1,108 @@
+"""`rt train` and `rt evaluate` of a task of CLRS-30."""
+
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from relational_transformer import cli
+from relational_transformer.commands.train import TrainArguments, _protocol
+from relational_transformer.training import PROTOCOLS, Protocol, RunFolder
+from tests.training.test_tensorboard import curve
+
+MODEL = ["--hidden-size", "8", "--num-heads", "2", "--num-layers", "1", "--precision", "fp32", "--device", "cpu"]
+PROTOCOL = {
+    "train_examples": 20, "train_nodes": 5, "train_data_seed": 7, "validation_nodes": 6, "validation_data_seed": 8,
+    "test_nodes": 7, "test_data_seed": 9, "evaluation_examples": 3, "minimum_evaluation_examples": 4, "examples": 24,
+    "validation_interval": 12, "teacher_forcing": 0.25,
+}  # fmt: skip
+
+
+def options(**protocol) -> list[str]:
+    return [word for name, value in protocol.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def scores_in(printed: str) -> dict[str, str]:
+    """The score of every seed in the table that `rt evaluate` prints."""
+    rows = [line.replace("│", " ").split() for line in printed.splitlines() if "%" in line]
+    return {row[0]: row[1] for row in rows}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> tuple[Path, str]:
+    """A run of two seeds, and what was printed."""
+    out = tmp_path_factory.mktemp("command") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        said: list[str] = []
+        patch.setattr("relational_transformer.commands.train.say", said.append)
+        command = ["train", "bfs", "--seeds", "2", *MODEL, *options(**PROTOCOL), "--tensorboard", "--out", str(out)]
+        assert cli.main(command) == 0
+    return out, "\n".join(said)
+
+
+def test_every_number_of_the_protocol_is_an_option(trained):
+    assert set(PROTOCOL) == {field.name for field in fields(Protocol)}
+    assert json.loads((trained[0] / "config.json").read_text())["protocol"] == PROTOCOL
+    assert _protocol(TrainArguments("bfs")) == PROTOCOLS["paper"]
+    assert _protocol(TrainArguments("bfs", protocol="quick", test_nodes=32)).test_nodes == 32
+
+
+def test_a_run_leaves_metrics_a_result_a_picture_and_curves(trained):
+    out, said = trained
+    metrics, result = RunFolder(out).read_metrics(), RunFolder(out).read_result()
+    assert [row["examples"] for row in metrics] == [12, 24]
+    assert result is not None
+    assert [seed["seed"] for seed in result["seeds"]] == [0, 1]
+    assert all(0.0 <= seed["test"] <= 1.0 for seed in result["seeds"])
+    assert (out / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert f"picture {out / 'curves.png'}" in words(said)
+    written = {row["examples"]: row["validation"][1] for row in metrics}
+    assert dict(curve(out, 1, "validation")) == pytest.approx(written)
+
+
+def test_a_run_that_has_ended_is_not_run_again(trained, capsys):
+    out, _ = trained
+    before = {name: (out / name).read_bytes() for name in ("result.json", "metrics.jsonl", "checkpoint.safetensors")}
+    command = ["train", "bfs", "--seeds", "2", *MODEL, *options(**PROTOCOL), "--out", str(out)]
+    assert cli.main(command) == 0
+    assert "test, 7 nodes" in words(capsys.readouterr().out)
+    assert {name: (out / name).read_bytes() for name in before} == before
+
+
+def test_evaluating_a_run_gives_its_test_scores_again(trained, capsys):
+    out, _ = trained
+    assert cli.main(["evaluate", str(out), "--device", "cpu"]) == 0
+    result = RunFolder(out).read_result()
+    assert result is not None
+    printed = scores_in(capsys.readouterr().out)
+    assert [printed[str(row["seed"])] for row in result["seeds"]] == [
+        f"{100 * row['test']:.2f}%" for row in result["seeds"]
+    ]
+
+
+def test_a_run_is_evaluated_on_graphs_of_another_size(trained, capsys):
+    out, _ = trained
+    assert cli.main(["evaluate", str(out), "--nodes", "9", "--examples", "5", "--device", "cpu"]) == 0
+    printed = capsys.readouterr().out
+    assert "rt on bfs, 9 nodes" in words(printed)
+    assert set(scores_in(printed)) == {"0", "1", "mean"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (["--test-data-seed", "-1"], "The test-data-seed is -1; it must be at least 0."),
+        (["--minimum-evaluation-examples", "-2"], "The minimum-evaluation-examples is -2; it must be at least 0."),
+        (["--teacher-forcing", "1.5"], "teacher-forcing must be between 0 and 1, got 1.5"),
+        (["--test-nodes", "20001"], "The length for bfs is 20001; it must be at most 20000."),
+    ],
+)
+def test_a_protocol_that_cannot_be_is_refused_before_there_is_a_run(tmp_path, capsys, wrong, message):
+    assert cli.main(["train", "bfs", *MODEL, *wrong, "--out", str(tmp_path / "run")]) == 2
+    assert message in words(capsys.readouterr().err)
+    assert not (tmp_path / "run").exists()

@@ -8,7 +8,7 @@ import torch
 
 from relational_transformer.nn import kernels
 from relational_transformer.processors.settings import ABLATIONS, TUNED
-from relational_transformer.training import Protocol, RunFolder, TrainConfig, Trainer
+from relational_transformer.training import Protocol, RunFolder, TrainConfig, Trainer, memory
 from relational_transformer.training.session import train_together
 
 pytestmark = [
@@ -73,6 +73,17 @@ def test_kernels_train_like_the_plain_path(tmp_path, precision, compile, changes
     with kernels.use_kernels(False):
         plain = run(setting, tmp_path / "plain")
     torch.testing.assert_close(fused.losses[0], plain.losses[0], rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("compile", ["off", "on"])
+def test_a_trajectory_too_long_for_memory_is_recomputed_to_the_same_losses(tmp_path, monkeypatch, compile: str):
+    few = replace(PROTOCOL, examples=16, validation_interval=16)
+    setting = config("insertion_sort", precision="tf32", compile=compile, protocol=few)
+    kept = run(setting, tmp_path / "kept")
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 10_000)
+    recomputed = run(setting, tmp_path / "recomputed")
+    assert (kept.engine.recompute, recomputed.engine.recompute) == (False, True)
+    torch.testing.assert_close(recomputed.losses[0], kept.losses[0], rtol=0.02, atol=0.02)
 
 
 def test_every_seed_of_a_compiled_fleet_trains_as_it_does_alone(tmp_path):

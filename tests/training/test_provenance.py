@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from relational_transformer.training.provenance import commit, hardware
+from relational_transformer.training.provenance import commit, commits_with_this, hardware, provenance
 
 CPUINFO = (
     "processor\t: 0\nmodel name\t: A Processor 9000 @ 3 GHz\nprocessor\t: 1\nmodel name\t: A Processor 9000 @ 3 GHz\n"
@@ -28,3 +28,13 @@ def test_where_nobody_names_the_processor_its_kind_is_told(monkeypatch):
 def test_a_commit_can_be_told_where_there_is_no_history(monkeypatch):
     monkeypatch.setenv("RT_COMMIT", "0123abc")
     assert commit() == "0123abc"
+
+
+def test_a_run_names_every_commit_that_it_was_trained_with(monkeypatch):
+    monkeypatch.setenv("RT_COMMIT", "first")
+    once = commits_with_this()
+    assert commits_with_this(once) == ["first"]
+    assert "earlier_commits" not in provenance(torch.device("cpu"), once)
+    monkeypatch.setenv("RT_COMMIT", "second")
+    found = provenance(torch.device("cpu"), commits_with_this(once))
+    assert (found["earlier_commits"], found["commit"]) == (["first"], "second")

@@ -118,6 +118,18 @@ def test_metrics_so_far_are_of_what_the_device_has_done(tmp_path):
         assert trainer.metrics_so_far()[-1]["examples"] == trainer.progress().examples
 
 
+def test_a_run_that_goes_on_with_another_commit_names_both(tmp_path, monkeypatch):
+    monkeypatch.setenv("RT_COMMIT", "first")
+    config, folder = small_config(), RunFolder(tmp_path)
+    with folder.opened(config.as_dict()):
+        trainer = Trainer(config, folder, torch.device("cpu"))
+        next(trainer.run())
+        trainer.save()
+    monkeypatch.setenv("RT_COMMIT", "second")
+    _, result = run_to_the_end(config, tmp_path)
+    assert (result["earlier_commits"], result["commit"]) == (["first"], "second")
+
+
 def test_recomputing_changes_no_bit(tmp_path):
     config = small_config(task="insertion_sort")
     plain, _ = run_to_the_end(config, tmp_path / "plain")

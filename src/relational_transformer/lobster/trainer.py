@@ -16,7 +16,7 @@ from relational_transformer.training.compiling import should_compile
 from relational_transformer.training.fleet import Fleet, initialise, keep_best
 from relational_transformer.training.pace import Pace
 from relational_transformer.training.precision import set_matrix_products
-from relational_transformer.training.provenance import provenance
+from relational_transformer.training.provenance import commits_with_this, provenance
 from relational_transformer.training.run_folder import RunFolder
 from relational_transformer.training.trainer import Progress
 
@@ -89,6 +89,7 @@ class LobsterTrainer:
         self.seconds_before = 0.0
         self._events: list[tuple[int, torch.cuda.Event]] = []  # parts under way, by their first steps
         self._started = time.monotonic()
+        self.commits = commits_with_this()
         self._resume()
         self._pace = Pace(self.examples)
 
@@ -141,7 +142,8 @@ class LobsterTrainer:
     def save(self) -> None:
         """Write a checkpoint and the metrics so far."""
         self._wait()
-        save_checkpoint(self.folder, self._state(), {"steps": self.steps, "seconds": self.seconds})
+        progress = {"steps": self.steps, "seconds": self.seconds, "commits": self.commits}
+        save_checkpoint(self.folder, self._state(), progress)
         self.folder.write_metrics(self.metrics())
 
     save_soon = save  # it can be saved after any turn
@@ -194,7 +196,7 @@ class LobsterTrainer:
             "seconds": seconds,
             "seconds_of_test": self.seconds - seconds,
             "recompute": self.engine.recompute,
-            **provenance(self.device),
+            **provenance(self.device, self.commits),
         }
         write_json(self.folder.result, result)
         return result
@@ -251,6 +253,7 @@ class LobsterTrainer:
             for name, tensor in self._state().items():
                 tensor.copy_(tensors[name])
         self.steps, self.seconds_before = progress["steps"], progress["seconds"]
+        self.commits = commits_with_this(progress.get("commits", []))
 
     def _is_out_of_time(self) -> bool:
         """Whether the time is over, and what was trained is validated."""

@@ -17,7 +17,7 @@ from relational_transformer.training.fleet import Fleet, initialise, keep_best
 from relational_transformer.training.over_seeds import Parameters
 from relational_transformer.training.pace import Pace
 from relational_transformer.training.precision import for_computing
-from relational_transformer.training.provenance import provenance
+from relational_transformer.training.provenance import commits_with_this, provenance
 from relational_transformer.training.run_folder import RunFolder
 
 from .chance import draw, first_levels, test_noise
@@ -100,6 +100,7 @@ class SokobanTrainer:
         self._loaded_part: int | None = None
         self._events: list[torch.cuda.Event] = []
         self._started = time.monotonic()
+        self.commits = commits_with_this()
         self._resume()
         self._pace = Pace(self.examples)
 
@@ -175,7 +176,8 @@ class SokobanTrainer:
     def save(self) -> None:
         """Write a checkpoint and the metrics so far."""
         self._wait()
-        save_checkpoint(self.folder, self._state(), {"updates": self.updates, "seconds": self.seconds})
+        progress = {"updates": self.updates, "seconds": self.seconds, "commits": self.commits}
+        save_checkpoint(self.folder, self._state(), progress)
         self.folder.write_metrics(self.metrics())
 
     save_soon = save  # it can be saved after any turn
@@ -219,7 +221,7 @@ class SokobanTrainer:
             "seconds": seconds,
             "seconds_of_test": self.seconds - seconds,
             "recompute": self.engine.agent.recompute,
-            **provenance(self.device),
+            **provenance(self.device, self.commits),
         }
         write_json(self.folder.result, result)
         return result
@@ -283,6 +285,7 @@ class SokobanTrainer:
                 # Of a run that was cut short since, fewer rows are left.
                 tensor.copy_(tensors[name][: len(tensor)] if name == "rows" else tensors[name])
         self.updates, self.seconds_before = progress["updates"], progress["seconds"]
+        self.commits = commits_with_this(progress.get("commits", []))
 
     def _examples_of_best(self, number: int) -> int:
         rates = (self.rows[:, 1, number] / self.rows[:, 2, number].clamp(min=1)).tolist()

@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ import relational_transformer
 from relational_transformer.nn.kernels.dispatch import current_mode
 
 
-def provenance(device: torch.device) -> dict[str, Any]:
-    """What one needs to know to make a result again."""
+def provenance(device: torch.device, commits: Sequence[str | None]) -> dict[str, Any]:
+    """What one needs to know to make a result again; `commits` are those of all sittings of its run."""
+    *earlier, last = commits
     return {
         "package": relational_transformer.__version__,
-        "commit": commit(),
+        "commit": last,
+        **({"earlier_commits": earlier} if earlier else {}),
         "python": platform.python_version(),
         "versions": {name: _version(name) for name in ("torch", "triton", "numpy", "numba", "safetensors")},
         "hardware": hardware(device),
@@ -43,6 +46,12 @@ def commit() -> str | None:
         return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no", ".") else "")
     except (OSError, subprocess.CalledProcessError):
         return None
+
+
+def commits_with_this(earlier: Sequence[str | None] = ()) -> list[str | None]:
+    """The commits that a run was trained with, in order, when it goes on with this one."""
+    now = commit()
+    return [*earlier] if earlier and earlier[-1] == now else [*earlier, now]
 
 
 def hardware(device: torch.device) -> str:

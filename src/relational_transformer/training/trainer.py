@@ -22,7 +22,7 @@ from .evaluation import EDGES_WORTH_COMPILING, Evaluator, edges_of_steps
 from .fleet import Fleet, initialise, keep_best
 from .pace import Pace
 from .precision import set_matrix_products, set_precision
-from .provenance import provenance
+from .provenance import commits_with_this, provenance
 from .recording import record
 from .run_folder import RunFolder
 from .slices import Slice
@@ -137,6 +137,7 @@ class Trainer:
         self._validate_graph: Callable[[], None] | None = None
         self._events: list[tuple[int, torch.cuda.Event]] = []  # of turns, with the parts that ended before them
         self._started = time.monotonic()
+        self.commits = commits_with_this()
         self._resume()
         self._pace = Pace(self.examples)
 
@@ -194,6 +195,7 @@ class Trainer:
         progress = {
             "part": self.part,
             "seconds": self.seconds,
+            "commits": self.commits,
             "recompute": self.engine.recompute,
             "may_share_steps": self.engine.may_share_steps,
         }
@@ -266,7 +268,7 @@ class Trainer:
             "recompute": self.engine.recompute,
             "shares_steps": self.engine.shares_steps,
             "layers_are_kernels": self.engine.layers_are_kernels,
-            **provenance(self.device),
+            **provenance(self.device, self.commits),
         }
         write_json(self.folder.result, result)
         return result
@@ -352,6 +354,7 @@ class Trainer:
             for name, tensor in self._state().items():
                 tensor.copy_(tensors[name])
         self.part, self.seconds_before = progress["part"], progress["seconds"]
+        self.commits = commits_with_this(progress.get("commits", []))
         self.engine.recompute = progress.get("recompute") or None  # what was kept may be too much today
         self.engine.may_share_steps = progress.get("may_share_steps", True)  # else it would be rounded otherwise
 

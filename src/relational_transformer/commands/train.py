@@ -129,7 +129,7 @@ def _settings(arguments: TrainArguments) -> Settings:
 
 
 def _protocol(arguments: TrainArguments) -> Protocol:
-    names = tuple(field.name for field in fields(Protocol))
+    names = tuple(one.name for one in fields(Protocol))
     return replace(PROTOCOLS[arguments.protocol], **_given(arguments, names))
 
 

@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -33,9 +34,12 @@ def commit() -> str | None:
 
     The variable RT_COMMIT stands in where the tree travels without its history.
     """
-    given = os.environ.get("RT_COMMIT")
-    if given:
-        return given
+    return os.environ.get("RT_COMMIT") or _commit_of_tree()
+
+
+@cache
+def _commit_of_tree() -> str | None:
+    """Of the tree as it was when it was first asked for: later changes are not what runs."""
     here = Path(__file__).parent
 
     def git(*arguments: str) -> str:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from relational_transformer import cli
+
 REPOSITORY = Path(__file__).parents[1]
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 README = PAGES[0].read_text()
@@ -27,6 +29,16 @@ def test_links_lead_somewhere(page: Path):
     targets = [link for link in re.findall(r"\]\(([^)]+)\)", page.read_text()) if not link.startswith("http")]
     missing = [target for target in targets if not (page.parent / target.partition("#")[0]).exists()]
     assert not missing
+
+
+def test_tables_and_picture_are_those_of_the_recorded_results(tmp_path: Path):
+    readme = tmp_path / "README.md"
+    readme.write_text(README)
+    command = ["report", str(REPOSITORY / "results"), "--write", str(readme), "--out", str(tmp_path / "report")]
+    assert cli.main(command) == 0
+    assert readme.read_text() == README, "rt report results --write README.md"
+    picture = REPOSITORY / "docs/images/edge-updates.svg"
+    assert picture.read_text() == (tmp_path / "report/figures/edge_updates.svg").read_text()
 
 
 def test_layout_names_folders_that_exist():

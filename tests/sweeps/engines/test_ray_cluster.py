@@ -1,6 +1,7 @@
-"""A real Ray cluster of two nodes on this machine, one of which is killed in the middle."""
+"""Real Ray clusters of two nodes on this machine, one of which is killed in the middle, or all of which stop."""
 
 import importlib
+import signal
 import sys
 import threading
 import warnings
@@ -12,29 +13,36 @@ from types import SimpleNamespace
 import pytest
 
 from relational_transformer.sweeps import Run, sweep
-from relational_transformer.sweeps.engines import RayEngine, ray_cluster
+from relational_transformer.sweeps.engines import EngineOptions, LocalEngine, RayEngine, open_engine, ray_cluster
 from relational_transformer.sweeps.engines.engine import Ended
 from relational_transformer.sweeps.engines.ray_cluster import check_shared
+from relational_transformer.sweeps.execution import wait_until_free
 from relational_transformer.training import RunFolder
+from relational_transformer.training.checkpoint import load_checkpoint, save_checkpoint
 from tests.sweeps.small import impossible_cell, rows_of, scores_alone, scores_of, small_cell, small_runs
 from tests.training.small import small_config
 
 pytest.importorskip("ray")
 
 PARTS = 40
+PARTS_AT_ONCE = 100
+"""Of runs on two nodes: so many that the one whose process starts first is not done when the other begins."""
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
+DAY = 24 * 60 * 60.0
 
 
 @pytest.fixture
-def cluster(one_thread, monkeypatch: pytest.MonkeyPatch) -> Iterator:
-    """A cluster whose head takes no run, and one node that takes one at a time."""
+def cluster(request: pytest.FixtureRequest, one_thread, monkeypatch: pytest.MonkeyPatch) -> Iterator:
+    """Two nodes that take a run each; with the parameter 0, the head takes none."""
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # else runs wait for whatever else the machine does
+    # A dead node is asked five times. One that is alive has ten seconds for an answer, however often it is asked.
+    monkeypatch.setenv("RAY_health_check_period_ms", "500")
+    head = {**NODE, "num_cpus": getattr(request, "param", 1), "include_dashboard": False}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Ray leaves sockets and processes to the end of the interpreter
         utilities = importlib.import_module("ray.cluster_utils")
-        cluster = utilities.Cluster(
-            initialize_head=True, head_node_args={**NODE, "num_cpus": 0, "include_dashboard": False}
-        )
+        cluster = utilities.Cluster(initialize_head=True, head_node_args=head)
         try:
             cluster.add_node(**NODE)
             yield cluster
@@ -43,12 +51,77 @@ def cluster(one_thread, monkeypatch: pytest.MonkeyPatch) -> Iterator:
             cluster.shutdown()
 
 
+def add_a_day(run: Run) -> int:
+    """Let the checkpoint of a run say that it took a day longer, and return the parts that are behind it.
+
+    A run that goes on from there has taken more than a day in the end; one that begins anew has not.
+    """
+    wait_until_free(run.folder)  # who was killed may be dying still
+    folder = RunFolder(run.folder)
+    found = load_checkpoint(folder)
+    assert found is not None, f"{run.name} has not saved itself"
+    tensors, progress = found
+    save_checkpoint(folder, tensors, {**progress, "seconds": progress["seconds"] + DAY})
+    return progress["part"]
+
+
+def seconds_of(run: Run) -> float:
+    """How long a run took, earlier sittings included."""
+    result = RunFolder(run.folder).read_result()
+    assert result is not None
+    return result["seconds"]
+
+
 @pytest.mark.slow
-def test_a_killed_node_loses_nothing_and_nothing_is_done_twice(cluster, tmp_path: Path):
+def test_a_run_whose_node_is_killed_goes_on_from_its_checkpoint_on_the_node_that_is_left(cluster, tmp_path: Path):
+    cells = [small_cell(seeds=(seed,), parts=PARTS_AT_ONCE) for seed in (0, 1)]
+    runs = small_runs(tmp_path / "ray", *cells)
+    engine = RayEngine(cluster.address, checkpoint_seconds=0.0)
+    assert (engine.device, engine.slots) == ("cpu", 2)
+    events: list[tuple[Run, str]] = []
+    at_the_kill: dict[Run, int] = {}
+    parts_kept: dict[Run, int] = {}
+    metrics_kept: dict[Run, list] = {}
+
+    def kill_a_node_when_both_have_saved() -> None:
+        rows = {run: rows_of(run) for run in runs}
+        if all(rows.values()) and not at_the_kill:
+            at_the_kill.update(rows)
+            (killed,) = cluster.worker_nodes
+            cluster.remove_node(killed, allow_graceful=False)
+
+    def report(event) -> None:
+        events.append((event.run, event.what))
+        if event.what == "lost":
+            parts_kept[event.run] = add_a_day(event.run)
+            metrics_kept[event.run] = RunFolder(event.run.folder).read_metrics()
+
+    outcome = sweep(runs, engine, report=report, tick=kill_a_node_when_both_have_saved, tick_seconds=0.05)
+    assert (outcome.done, outcome.given_up) == (tuple(runs), {})
+    assert all(0 < rows < PARTS_AT_ONCE for rows in at_the_kill.values()), "the nodes did not work at once"
+    assert engine.slots == 1
+
+    assert Counter(what for _, what in events) == {"lost": 1, "done": 2}
+    (lost,) = parts_kept
+    (kept,) = (run for run in runs if run != lost)
+    assert {run for run, what in events if what == "done"} == {lost, kept}
+    assert at_the_kill[lost] <= parts_kept[lost] < PARTS_AT_ONCE
+    assert seconds_of(kept) < DAY < seconds_of(lost), "the lost run began anew"
+    assert RunFolder(lost.folder).read_metrics()[: len(metrics_kept[lost])] == metrics_kept[lost]
+    assert [rows_of(run) for run in runs] == [PARTS_AT_ONCE] * 2
+
+    local = small_runs(tmp_path / "local", *cells)
+    sweep(local, LocalEngine(["cpu", "cpu"]))
+    assert scores_of(runs) == scores_of(local)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cluster", [0], indirect=True)
+def test_a_node_that_joins_goes_on_with_what_a_killed_one_began(cluster, tmp_path: Path):
     cells = small_cell(seeds=(0,), parts=PARTS), small_cell(seeds=(1, 2))
     first, second = runs = small_runs(tmp_path / "ray", *cells)
     engine = RayEngine(cluster.address, checkpoint_seconds=0.0)
-    assert (engine.device, engine.slots) == ("cpu", 1)
+    assert engine.slots == 1
     events: list[tuple[Run, str]] = []
     rows: list[int] = []
     killed = []
@@ -79,6 +152,41 @@ def test_a_killed_node_loses_nothing_and_nothing_is_done_twice(cluster, tmp_path
         pass
     assert ended[0].error == "ValueError: num_heads must divide hidden_size=8, got num_heads=3"
     assert not ended[0].lost
+
+
+@pytest.mark.slow
+def test_runs_that_are_stopped_save_themselves_and_the_same_sweep_goes_on_from_there(cluster, tmp_path: Path):
+    """No run would save itself within the hour, were it not stopped. The third waits for a node."""
+    cells = [small_cell(seeds=(seed,), parts=parts) for seed, parts in enumerate((PARTS_AT_ONCE, PARTS_AT_ONCE, 4))]
+    *begun, waiting = runs = small_runs(tmp_path / "ray", *cells)
+    options = EngineOptions("ray", address=cluster.address, checkpoint_seconds=3600.0)
+    engine = open_engine(options)
+    assert isinstance(engine, RayEngine)
+    assert (engine.device, engine.slots, engine.checkpoint_seconds) == ("cpu", 2, 3600.0)
+
+    def stop_when_two_have_begun() -> None:
+        assert not any(run.is_begun for run in runs)
+        if all(RunFolder(run.folder).config.exists() for run in begun):
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt, match="stopped; what was done is saved"):
+        sweep(runs, engine, tick=stop_when_two_have_begun, tick_seconds=0.05)
+    assert not any(run.is_done for run in runs)
+    assert not RunFolder(waiting.folder).config.exists()
+    parts_kept = [add_a_day(run) for run in begun]
+    assert parts_kept == [rows_of(run) for run in begun]
+    assert all(0 < parts < PARTS_AT_ONCE for parts in parts_kept)
+
+    events: list[tuple[Run, str]] = []
+    engine = open_engine(options)
+    sweep(runs, engine, report=lambda event: events.append((event.run, event.what)))
+    engine.close()
+    assert Counter(events) == {(run, "done"): 1 for run in runs}
+    assert all(seconds_of(run) > DAY for run in begun), "a stopped run began anew"
+    assert scores_of(runs) == scores_alone(tmp_path / "alone", *cells)
+
+    with pytest.raises(ValueError, match=f"no machine of the cluster at {cluster.address} has the 2 CPU that a run"):
+        open_engine(EngineOptions("ray", address=cluster.address, cpus_per_run=2))
 
 
 def test_no_cluster_is_one_clear_sentence(monkeypatch: pytest.MonkeyPatch):

@@ -23,8 +23,6 @@ SECONDS_TO_APPEAR = 60.0
 """How long a network file system may take to show something new to other machines."""
 SECONDS_TO_ANSWER = 10.0
 """How long the head of a cluster may take to answer."""
-SECONDS_TO_SAVE = 60.0
-"""How long a stopped sweep waits for its runs to save themselves."""
 
 
 class RayEngine:
@@ -74,7 +72,7 @@ class RayEngine:
         for reference in running:
             self._ray.cancel(reference)  # as Ctrl-C would: the run saves itself
         if running:
-            self._ray.wait(running, num_returns=len(running), timeout=SECONDS_TO_SAVE)
+            self._ray.wait(running, num_returns=len(running))  # however long a run takes: what was done is to be saved
         self._runs.clear()
         self.close()
 

@@ -10,10 +10,8 @@ Memory is the peak of what torch's allocator held during one forward and backwar
 """
 
 import argparse
-import platform
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -22,6 +20,7 @@ from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 
 from relational_transformer import RelationalTransformerLayer
+from relational_transformer.training.provenance import hardware
 
 HEAD_SIZE = 16
 NODE_HIDDEN_SIZE = 32
@@ -156,16 +155,6 @@ def synchronize(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def hardware(device: torch.device) -> str:
-    """The machine in a few words."""
-    if device.type == "cuda":
-        return f"{torch.cuda.get_device_name(device)}, CUDA {torch.version.cuda}"
-    information = Path("/proc/cpuinfo")
-    lines = information.read_text().splitlines() if information.exists() else []
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return f"{models[0] if models else platform.processor() or platform.machine()}, {torch.get_num_threads()} threads"
-
-
 def row(device: torch.device, size: Size, costs: dict[str, Cost]) -> str:
     """One line of the table."""
     ours, encoder, naive = costs["layer"], costs["encoder"], costs["naive"]
@@ -193,7 +182,8 @@ def main(arguments: list[str] | None = None) -> None:
 
     print(f"torch {torch.__version__}, float32, forward and backward of one layer, fastest of {options.rounds}")
     for device in devices:
-        print(f"{device.type}: {hardware(device)}")
+        cuda = f", CUDA {torch.version.cuda}" if device.type == "cuda" else ""
+        print(f"{device.type}: {hardware(device)}{cuda}")
     print()
     print("| device | batch | nodes | channels | ms | MiB | time / encoder | memory / encoder "
           "| naive time / ours | naive memory / ours |")  # fmt: skip

@@ -1,0 +1,174 @@
+"""The one door through which files are read: regular files only, bounded in size, checked against a type.
+
+Whatever is wrong with a file ends in an `UnreadableFile`, a ValueError of one sentence that names the file. Needs Python
+alone.
+"""
+
+import dataclasses
+import errno
+import json
+import math
+import os
+import stat
+import types
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+MOST_BYTES = 256 * 2**20
+"""Of a text file. The longest of ours, the metrics of a long run with many seeds, have a few megabytes."""
+
+
+class UnreadableFile(ValueError):
+    """A file that is there and is not what it should be."""
+
+
+def read_bytes(path: Path | str, most_bytes: int = MOST_BYTES) -> bytes:
+    """The content of a regular file.
+
+    A FIFO is not waited for and a device is not read. FileNotFoundError and PermissionError are left as they are.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.ENAMETOOLONG):
+            raise UnreadableFile(f"{path} cannot be read ({error.strerror})") from None
+        raise
+    kind = os.fstat(descriptor)
+    if not stat.S_ISREG(kind.st_mode):
+        os.close(descriptor)
+        raise UnreadableFile(f"{path} is not a regular file")
+    with open(descriptor, "rb") as file:
+        if kind.st_size > most_bytes:
+            raise UnreadableFile(f"{path} is too large ({kind.st_size:,} bytes; at most {most_bytes:,} are read)")
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:  # it has grown
+        raise UnreadableFile(f"{path} is too large (at most {most_bytes:,} bytes are read)")
+    return content
+
+
+def read_text(path: Path | str, most_bytes: int = MOST_BYTES) -> str:
+    """The content of a regular file of UTF-8 text."""
+    try:
+        return read_bytes(path, most_bytes).decode()
+    except UnicodeDecodeError:
+        raise UnreadableFile(f"{path} is not text (UTF-8)") from None
+
+
+def read_json(path: Path | str, expected: Any = dict[str, Any], most_bytes: int = MOST_BYTES) -> Any:
+    """The content of a JSON file that fits the type `expected` (see `check`)."""
+    return parse_json(read_text(path, most_bytes), path, expected)
+
+
+def read_json_lines(path: Path | str, expected: Any = dict[str, Any]) -> list[Any]:
+    """The content of a file of one JSON value a line, each of which fits the type `expected`."""
+    lines = read_text(path).splitlines()
+    return [parse_json(line, f"line {number} of {path}", expected) for number, line in enumerate(lines, 1)]
+
+
+def parse_json(text: str, name: Path | str, expected: Any = dict[str, Any]) -> Any:
+    """The JSON value in `text` that fits the type `expected`; `name` says where it comes from."""
+    try:
+        content = json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise UnreadableFile(f"{name} is nested too deeply") from None
+    except ValueError as error:
+        raise UnreadableFile(f"{name} is not JSON ({error})") from None
+    try:
+        check(content, expected)
+    except ValueError as error:
+        raise UnreadableFile(f"{name} is not what it should be ({error})") from None
+    return content
+
+
+def check(value: Any, expected: Any, place: str = "it") -> None:
+    """ValueError, with the place of the first misfit, where a JSON value does not fit a type.
+
+    Types are those of annotations: `int`, `float` (finite), `str`, `bool`, `None`, `Any`, unions, literals, `list[T]`,
+    `tuple[T, ...]` (a list), `dict[str, T]`, TypedDicts and dataclasses. Keys that a TypedDict or a dataclass does not
+    name are let through: a newer version may have written them.
+
+    >>> check({"seed": 3, "scores": [0.5, 1]}, dict[str, int | list[float]])
+    >>> check({"seed": "3"}, dict[str, int])
+    Traceback (most recent call last):
+        ...
+    ValueError: seed is a string, not an integer
+    """
+    origin, arguments = get_origin(expected), get_args(expected)
+    if expected is Any:
+        return
+    if origin in (Union, types.UnionType):
+        if not any(_fits(value, choice) for choice in arguments):
+            near = [choice for choice in arguments if _kind(choice) is type(value)]
+            if near:  # the branch that was meant, for its more exact words
+                check(value, near[0], place)
+            raise ValueError(f"{place} is {_name(value)}, not {' or '.join(map(_type_name, arguments))}")
+    elif origin is Literal:
+        if not any(value == choice and type(value) is type(choice) for choice in arguments):
+            raise ValueError(f"{place} is {str(value)[:80]!r}, not one of {', '.join(map(repr, arguments))}")
+    elif expected is float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise ValueError(f"{place} is {_name(value)}, not a finite number")
+    elif type(value) is not _kind(expected):
+        raise ValueError(f"{place} is {_name(value)}, not {_type_name(expected)}")
+    elif is_typeddict(expected) or dataclasses.is_dataclass(expected):
+        hints = get_type_hints(expected)
+        for key in sorted(_required(expected) - value.keys()):
+            raise ValueError(f"{_inside(place, key)} is missing")
+        for key in hints.keys() & value.keys():
+            check(value[key], hints[key], _inside(place, key))
+    elif origin is dict:
+        for key, entry in value.items():
+            check(entry, arguments[1], _inside(place, key))
+    elif origin in (list, tuple):
+        for number, entry in enumerate(value):
+            check(entry, arguments[0], f"{'' if place == 'it' else place}[{number}]")
+
+
+def _fits(value: Any, expected: Any) -> bool:
+    try:
+        check(value, expected)
+    except ValueError:
+        return False
+    return True
+
+
+def _kind(expected: Any) -> type:
+    """The Python type of JSON values that may fit."""
+    if expected is None:
+        return type(None)
+    if is_typeddict(expected) or dataclasses.is_dataclass(expected) or get_origin(expected) is dict:
+        return dict
+    kind = get_origin(expected) or expected
+    return list if kind is tuple else kind
+
+
+def _required(expected: Any) -> set[str]:
+    if is_typeddict(expected):
+        return set(expected.__required_keys__)
+    missing = dataclasses.MISSING
+    fields = [field for field in dataclasses.fields(expected) if field.init]
+    return {field.name for field in fields if field.default is missing and field.default_factory is missing}
+
+
+def _inside(place: str, key: str) -> str:
+    return key[:80] if place == "it" else f"{place}.{key[:80]}"
+
+
+NAMES: dict[Any, str] = {
+    dict: "an object", list: "a list", str: "a string", bool: "true or false", int: "an integer", float: "a number",
+    type(None): "null",
+}  # fmt: skip
+
+
+def _name(value: Any) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return NAMES.get(type(value), type(value).__name__)
+
+
+def _type_name(expected: Any) -> str:
+    return NAMES.get(_kind(expected), str(expected))
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")

@@ -1,7 +1,7 @@
 """The one door through which files are read: regular files only, bounded in size, checked against a type.
 
-Whatever is wrong with a file ends in an `UnreadableFile`, a ValueError of one sentence that names the file. Needs Python
-alone.
+Whatever is wrong with a file ends in an `UnreadableFile`, a ValueError of one sentence that names the file. Needs
+Python alone.
 """
 
 import dataclasses

@@ -93,7 +93,7 @@ def test_a_fleet_compiled_aside_trains_as_one_that_is_compiled_here(tmp_path, tr
     class Recorded:
         """A trainer that makes parts until the other has begun."""
 
-        busy, examples = False, 0
+        busy, has_failed, examples = False, False, 0
 
         def __init__(self, folder: RunFolder) -> None:
             self.folder = folder

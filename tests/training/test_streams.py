@@ -1,6 +1,7 @@
 """Streams are given out once, as long as somebody has them."""
 
 import itertools
+import weakref
 
 import pytest
 import torch
@@ -25,16 +26,32 @@ class Stream:
         return hash(self.number)
 
 
-def test_no_two_fleets_share_a_stream_however_many_have_been_trained(monkeypatch):
+class Owner:
+    """A fleet that has a stream."""
+
+    def __init__(self) -> None:
+        self.stream = streams.own_stream(DEVICE, self)
+
+
+@pytest.fixture(autouse=True)
+def _streams_of_a_device(monkeypatch):
     monkeypatch.setattr(torch.cuda, "Stream", Stream)
-    long_lived = streams.own_stream(DEVICE)
+
+
+def test_no_two_fleets_share_a_stream_however_many_have_been_trained():
+    long_lived = Owner()
     for _ in range(100):
-        assert streams.own_stream(DEVICE) != long_lived
+        assert Owner().stream != long_lived.stream
 
 
-def test_more_fleets_than_streams_are_refused_in_one_sentence(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "Stream", Stream)
-    fleets = [streams.own_stream(DEVICE) for _ in range(streams.STREAMS)]
-    assert len(set(fleets)) == streams.STREAMS
+def test_more_fleets_than_streams_are_refused_in_one_sentence():
+    fleets = [Owner() for _ in range(streams.STREAMS)]
+    assert len({fleet.stream for fleet in fleets}) == streams.STREAMS
     with pytest.raises(ValueError, match="at most 32 fleets can be trained at once"):
-        streams.own_stream(DEVICE)
+        Owner()
+
+
+def test_nothing_refers_weakly_to_a_stream():
+    """Python crashes when it ends where a stream of torch 2.11 was collected that something had referred to so."""
+    fleet = Owner()
+    assert weakref.getweakrefcount(fleet.stream) == 0

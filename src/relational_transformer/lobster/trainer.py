@@ -26,6 +26,7 @@ from .config import LobsterConfig
 from .data import Split, load_split
 from .engine import Engine
 from .evaluation import Evaluator, check_memory
+from .graphs import Lobsters
 from .oracle import oracle_losses
 from .stack import FleetStack
 
@@ -118,6 +119,11 @@ class LobsterTrainer:
         self._wait()
 
     @property
+    def has_failed(self) -> bool:
+        """Whether every seed has had a loss that is no finite number, as far as the device is."""
+        return not self.engine.finite.any().item()
+
+    @property
     def busy(self) -> bool:
         """Whether the device has enough to do for now."""
         self._forget_done()
@@ -165,10 +171,7 @@ class LobsterTrainer:
         self.save()
         seconds, protocol = self.seconds, self.config.protocol
         test_graphs = protocol.test_graphs()
-        test = self._losses_of_best(self.stack, load_split(test_graphs, self.device))
-        plain = FleetStack(self.model, compiled=False)  # small graphs, seen once: compiling would take longer
-        near = self._losses_of_best(plain, load_split(protocol.test_graphs_of_training_sizes(), self.device))
-        train = self._losses_of_best(plain, self.engine.split.thinned(protocol.evaluation_examples))
+        test, near, train = self._test(test_graphs)
         finite, best = self.engine.finite.tolist(), self.best_losses.tolist()
         # Without a finite validation the best parameters are those of the beginning.
         good = [
@@ -200,6 +203,18 @@ class LobsterTrainer:
         }
         write_json(self.folder.result, result)
         return result
+
+    def _test(self, graphs: Lobsters) -> tuple[list[float], list[float], list[float]]:
+        """The losses of every seed on test graphs, on graphs of the sizes of training, and on those of training; NaN
+        where there is nothing to test."""
+        if self.has_failed:
+            nothing = [math.nan] * len(self.config.seeds)
+            return nothing, nothing, nothing
+        protocol = self.config.protocol
+        test = self._losses_of_best(self.stack, load_split(graphs, self.device))
+        plain = FleetStack(self.model, compiled=False)  # small graphs, seen once: compiling would take longer
+        near = self._losses_of_best(plain, load_split(protocol.test_graphs_of_training_sizes(), self.device))
+        return test, near, self._losses_of_best(plain, self.engine.split.thinned(protocol.evaluation_examples))
 
     def _evaluator(self, stack: FleetStack, split: Split) -> Evaluator:
         return Evaluator(stack, split, len(self.config.seeds), self.config.precision)

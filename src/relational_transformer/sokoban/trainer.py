@@ -153,6 +153,11 @@ class SokobanTrainer:
         write_json(self.folder.config, self.config.as_dict())
 
     @property
+    def has_failed(self) -> bool:
+        """Whether every seed has had a loss that is no finite number, as far as the device is."""
+        return not self.engine.finite.any().item()
+
+    @property
     def busy(self) -> bool:
         """Whether the device has enough to do for now."""
         while self._events and self._events[0].query():

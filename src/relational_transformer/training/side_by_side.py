@@ -32,6 +32,11 @@ class AnyTrainer(Protocol):
         """How far the run is."""
         ...
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether no seed is left whose losses were all finite: there is nothing more to train."""
+        ...
+
     def run(self) -> Iterator[None]: ...
     def save(self) -> None: ...
     def save_soon(self) -> None:
@@ -110,7 +115,7 @@ class SideBySide(Generic[TrainerType]):
         ready = [number for number, trainer in self.trainers.items() if not trainer.busy]
         for number in ready:
             with self._told_of(number):
-                if next(self._turns[number], StopIteration) is StopIteration:
+                if self.trainers[number].has_failed or next(self._turns[number], StopIteration) is StopIteration:
                     self._end(number)
         if self._waiting and not self._jobs and len(self.trainers) < self.at_once:
             queued = self._waiting.popleft()

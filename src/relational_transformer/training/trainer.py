@@ -96,7 +96,7 @@ class Trainer:
         self._part_of_device = part_of_device
         self.stream = None
         if device.type == "cuda":
-            self.stream = own_stream(device) if part_of_device is None else part_of_device.stream
+            self.stream = own_stream(device, self) if part_of_device is None else part_of_device.stream
         models = [initialise(lambda: build_network(config.task, settings), seed) for seed in config.seeds]
         self.network = models[0].to(device)
         set_precision(config.precision, self.network)
@@ -164,6 +164,11 @@ class Trainer:
                 self.save()
             steps = STEPS_AT_ONCE
         self._wait()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether every seed has had a loss that is no finite number, as far as the device is."""
+        return not self.engine.finite.any().item()
 
     @property
     def busy(self) -> bool:
@@ -242,9 +247,7 @@ class Trainer:
         self._take_whole_device()
         set_matrix_products(self.config.precision)  # another fleet of this process may have changed it
         with self._on_stream():
-            test = load_split(self.network, make_split(self.config.task, "test", self.config.protocol), self.device)
-            scores = self._scores_of_best(test)
-            train_scores = self._scores_of_best(self.engine.split.head(len(self.evaluator.split)))
+            scores, train_scores = self._test()
         finite = self.engine.finite.tolist()
         best = self.best_scores.tolist()
         reached = [self._examples_of_best(seed, best[seed]) for seed in range(len(best))]
@@ -273,11 +276,19 @@ class Trainer:
         write_json(self.folder.result, result)
         return result
 
+    def _test(self) -> tuple[list[float], list[float]]:
+        """The scores of every seed on test data and on training data; NaN where there is nothing to test."""
+        if self.has_failed:
+            nothing = [math.nan] * len(self.config.seeds)
+            return nothing, nothing
+        test = load_split(self.network, make_split(self.config.task, "test", self.config.protocol), self.device)
+        return self._scores_of_best(test), self._scores_of_best(self.engine.split.head(len(self.evaluator.split)))
+
     def _take_whole_device(self) -> None:
         """Give back the part of the device that the run has trained on, if it was one."""
         if self._part_of_device is not None:
             torch.cuda.synchronize(self.device)  # no other fleet trains in its slice meanwhile: see `Shares`
-            self.stream = own_stream(self.device)
+            self.stream = own_stream(self.device, self)
             self._part_of_device.give_back()
             self._part_of_device = None
 

@@ -1,0 +1,44 @@
+"""A run whose every seed has failed ends at once, in each of the three experiments."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from relational_transformer import lobster, sokoban
+from relational_transformer.training import RunFolder
+from relational_transformer.training.fleet import initialise
+from relational_transformer.training.session import train
+from tests.lobster.small import small_config as small_lobster
+from tests.sokoban.small import small_config as small_sokoban
+from tests.sokoban.small import write_levels
+from tests.training.small import small_config
+
+CPU = torch.device("cpu")
+
+
+def begin_with_nan(build, seed: int):
+    model = initialise(build, seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(torch.nan)
+    return model
+
+
+@pytest.mark.parametrize("task", ["clrs", "lobster", "sokoban"])
+def test_a_run_whose_every_seed_has_failed_ends_with_its_first_part_and_without_a_test(
+    tmp_path: Path, monkeypatch, task: str
+):
+    folder = RunFolder(tmp_path / "run")
+    room = {"clrs": "training", "lobster": "lobster", "sokoban": "sokoban"}[task]
+    monkeypatch.setattr(f"relational_transformer.{room}.trainer.initialise", begin_with_nan)
+    if task == "clrs":
+        result = train(small_config(), str(folder.path), CPU)
+    elif task == "lobster":
+        result = lobster.train(small_lobster(), str(folder.path), CPU)
+    else:
+        levels = write_levels(tmp_path / "levels")
+        config = small_sokoban(levels, seeds=(0, 1))
+        result = sokoban.train(config, str(folder.path), CPU, levels=sokoban.load_splits(levels, config.test_levels))
+    assert [(row["failed"], row["test"]) for row in result["seeds"]] == [(True, None), (True, None)]
+    assert len(folder.read_metrics()) <= 1

@@ -7,7 +7,7 @@ import optuna
 from optuna.storages import BaseStorage
 
 from relational_transformer.tuning import GridDescentSampler, open_storage, open_study, suggest
-from relational_transformer.tuning.journal_lock import JournalLock
+from relational_transformer.tuning.journal_lock import locked
 from relational_transformer.tuning.worker import run_trial
 
 GRID = {"x": list(range(7)), "y": list(range(6)), "z": list(range(5))}
@@ -53,6 +53,6 @@ def run_until_killed(location: str, worker: int, count: int, together, stuck, nu
 
 def hold_the_journal(path: str, holding) -> None:
     """Take the lock of a journal, say so, and wait for the end."""
-    JournalLock(Path(path)).acquire()
-    holding.set()
-    time.sleep(3600)
+    with locked(Path(path), writing=True):
+        holding.set()
+        time.sleep(3600)

@@ -20,7 +20,7 @@ class Formula:
 
     trained: ClassVar[list] = []
 
-    def __init__(self, model, tasks, protocol, num_seeds, device, watch):
+    def __init__(self, model, tasks, protocol, num_seeds, device, watch, folder):
         self.model, self.tasks, self.protocol, self.watch = model, tasks, protocol, watch
 
     def __call__(self, configuration, seed):

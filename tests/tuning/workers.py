@@ -1,5 +1,6 @@
 """A worker process for the concurrency tests. It is imported by fresh interpreters, so it holds no tests."""
 
+import tempfile
 import time
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from optuna.storages import BaseStorage
 from relational_transformer.tuning import GridDescentSampler, open_storage, open_study, suggest
 from relational_transformer.tuning.journal_lock import locked
 from relational_transformer.tuning.worker import run_trial
+from relational_transformer.tuning.workplace import workplace
 
 GRID = {"x": list(range(7)), "y": list(range(6)), "z": list(range(5))}
 STUDY = "shared"
@@ -49,6 +51,16 @@ def run_until_killed(location: str, worker: int, count: int, together, stuck, nu
         together.wait()  # nobody comes
 
     run_trial(study, never_ends, interval=0.05)
+
+
+def take_a_workplace(folder: str, sender) -> None:
+    """Take a workplace below `folder`, begin a run in it, send the claim, and wait for the end."""
+    tempfile.tempdir = folder
+    with workplace() as here:
+        (here.folder / "run").mkdir()
+        (here.folder / "run" / "metrics.jsonl").write_text("{}")
+        sender.send(here.claim)
+        time.sleep(3600)
 
 
 def hold_the_journal(path: str, holding) -> None:

@@ -49,20 +49,22 @@ def one_sentence(location: str) -> Iterator[None]:
     """
     try:
         yield
-    except UnreadableFile:
-        raise
-    except FileNotFoundError:
-        raise ValueError(f"no search has been begun in {location}: there is no such file") from None
-    except OSError as error:
-        raise ValueError(hide_passwords(f"{location} cannot be used ({error.strerror or error})", location)) from None
-    except ImportError as error:
-        driver = getattr(error.__cause__, "name", None) or error.name or "of that database"
-        message = f"{location!r} needs the driver {driver}, which is not installed"
-        raise ValueError(hide_passwords(message, location)) from None
     except Exception as error:
-        kind = "database" if "://" in location else "journal"
-        message = f"no {kind} can be used at {location!r}: {describe(error)}"
-        raise ValueError(hide_passwords(message, location)) from None
+        kind = UnreadableFile if isinstance(error, UnreadableFile) else ValueError
+        raise kind(hide_passwords(_say(error, location), location)) from None
+
+
+def _say(error: Exception, location: str) -> str:
+    if isinstance(error, UnreadableFile):
+        return str(error)
+    if isinstance(error, FileNotFoundError):
+        return f"no search has been begun in {location}: there is no such file"
+    if isinstance(error, OSError):
+        return f"{location} cannot be used ({error.strerror or error})"
+    if isinstance(error, ImportError):
+        driver = getattr(error.__cause__, "name", None) or error.name or "of that database"
+        return f"{location!r} needs the driver {driver}, which is not installed"
+    return f"no {'database' if '://' in location else 'journal'} can be used at {location!r}: {describe(error)}"
 
 
 @contextmanager

@@ -15,28 +15,24 @@ MOST_BYTES = 4 * 2**30
 ATTEMPTS = 100
 SIGNATURE = b"SQLite format 3\0"
 HEADER_BYTES = 100
+WRITE_AHEAD = b"\2\2"
+"""In the header of a database with a write-ahead log."""
 
 
 def copy_to_memory(path: Path) -> sqlite3.Connection:
     """All that was in a database at one moment, whoever else writes to it.
 
-    SQLite reads without writing where a file stands for itself. Beside a write-ahead log, and where its last writer was
-    killed, it writes in order to read; so it does that to a copy.
+    SQLite reads without writing where a file stands for itself. Beside the log of a writer, which may have been killed,
+    it writes in order to read; so it does that to a copy.
     """
     header = check_signature(path)
     memory = sqlite3.connect(":memory:", check_same_thread=False)
     logs = [path.with_name(path.name + ending) for ending in ("-wal", "-journal")]
-    has_write_ahead_log = header[18:20] == b"\2\2" or os.path.lexists(logs[0])
     try:
-        if has_write_ahead_log:
+        if header[18:20] == WRITE_AHEAD or any(map(os.path.lexists, logs)):
             _back_up_copies([path, *logs], memory)
         else:
-            try:
-                _back_up(path, "ro", memory)
-            except sqlite3.OperationalError:
-                if not os.path.lexists(logs[1]):
-                    raise
-                _back_up_copies([path, *logs], memory)
+            _back_up(path, "ro", memory)
         for (answer,) in memory.execute("PRAGMA integrity_check(1)"):
             if answer != "ok":
                 raise sqlite3.DatabaseError(answer)
@@ -63,7 +59,10 @@ def _back_up(path: Path, mode: str, target: sqlite3.Connection) -> None:
 
 
 def _back_up_copies(files: list[Path], target: sqlite3.Connection) -> None:
-    """By way of copies of the files, made while nobody changed any of them."""
+    """By way of copies of the files, made while nobody changed any of them.
+
+    The database comes first: a log, which is written before it, then holds all that undoes what is half done.
+    """
     with TemporaryDirectory(prefix="rt-look-") as folder:
         for _ in range(ATTEMPTS):
             before = [_state(file) for file in files]
@@ -77,9 +76,9 @@ def _back_up_copies(files: list[Path], target: sqlite3.Connection) -> None:
     raise UnreadableFile(f"{files[0]} is being written to without a pause: try again later")
 
 
-def _state(file: Path) -> tuple[int, int] | None:
+def _state(file: Path) -> tuple[int, int, int] | None:
     try:
         state = file.stat()
     except FileNotFoundError:
         return None
-    return state.st_size, state.st_mtime_ns
+    return state.st_ino, state.st_size, state.st_mtime_ns

@@ -1,7 +1,8 @@
 """Trials whose worker was killed: noticed by the other workers, and marked as failed."""
 
+import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from optuna import Study
@@ -9,7 +10,8 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.logging import get_logger
 from optuna.trial import FrozenTrial, TrialState
 
-from . import heartbeat, workplace
+from . import heartbeat
+from .workplace import ATTRIBUTE, abandoned
 
 GRACE_SECONDS = 180.0
 """A trial without a new heartbeat for this long has lost its worker: six beats, for networks pause."""
@@ -42,32 +44,36 @@ class LostTrials:
 
         Returns the trials' numbers. Any worker may do it, at any time.
         """
+        failed = []
         trials = self._study.get_trials(deepcopy=False)
-        failed = [trial.number for trial in self._find(trials) if self._fail(trial)]
-        claims = {str(claim): claim for trial in trials if (claim := trial.user_attrs.get(workplace.ATTRIBUTE))}
+        claims = {str(claim): claim for trial in trials if (claim := trial.user_attrs.get(ATTRIBUTE))}
         for claim in claims.values():
-            workplace.remove_abandoned(claim)
-        return failed
+            with abandoned(claim) as folder:
+                if folder is not None:
+                    # Its last trial may have begun since the first look; now that it is dead, it begins no other.
+                    failed += self._fail(trial for trial in self._running() if trial.user_attrs.get(ATTRIBUTE) == claim)
+                    shutil.rmtree(folder, ignore_errors=True)  # a link in it is removed, not followed
+        return failed + self._fail(self._silent())
 
-    def _find(self, trials: list[FrozenTrial]) -> list[FrozenTrial]:
-        now = self._clock()
-        running = [trial for trial in trials if trial.state is TrialState.RUNNING]
+    def _silent(self) -> list[FrozenTrial]:
+        now, running = self._clock(), self._running()
         before, self._seen = self._seen, {}
         for trial in running:
             beat = trial.user_attrs.get(heartbeat.ATTRIBUTE)
             last, since = before.get(trial.number, (beat, now))
             self._seen[trial.number] = (beat, since if beat == last else now)
-        return [
-            trial
-            for trial in running
-            if now - self._seen[trial.number][1] > self._grace
-            or workplace.is_abandoned(trial.user_attrs.get(workplace.ATTRIBUTE))
-        ]
+        return [trial for trial in running if now - self._seen[trial.number][1] > self._grace]
 
-    def _fail(self, trial: FrozenTrial) -> bool:
-        try:
-            self._study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
-        except UpdateFinishedTrialError:  # another worker was faster
-            return False
-        get_logger(__name__).warning("Trial %d lost its worker and does not count.", trial.number)
-        return True
+    def _running(self) -> list[FrozenTrial]:
+        return self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+
+    def _fail(self, trials: Iterable[FrozenTrial]) -> list[int]:
+        failed = []
+        for trial in trials:
+            try:
+                self._study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
+            except UpdateFinishedTrialError:  # another worker was faster
+                continue
+            get_logger(__name__).warning("Trial %d lost its worker and does not count.", trial.number)
+            failed.append(trial.number)
+        return failed

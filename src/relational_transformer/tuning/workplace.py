@@ -37,9 +37,9 @@ class Workplace(NamedTuple):
 def workplace() -> Iterator[Workplace]:
     """A temporary folder for the runs of this process, removed at the end.
 
-    >>> with workplace() as here:
-    ...     is_abandoned(here.claim)
-    False
+    >>> with workplace() as here, abandoned(here.claim) as folder:
+    ...     print(folder)
+    None
     """
     folder, token = Path(mkdtemp(prefix=PREFIX)), secrets.token_hex(16)
     try:
@@ -52,27 +52,10 @@ def workplace() -> Iterator[Workplace]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def is_abandoned(claim: Any) -> bool:
-    """Whether the worker of a claim is known to be dead: its folder is on this machine, and its lock is free.
-
-    False where it lives, and where nothing is known.
-    """
-    with _lock_of_the_dead(claim) as folder:
-        return folder is not None
-
-
-def remove_abandoned(claim: Any) -> bool:
-    """Remove the folder of a worker that is known to be dead; whether there was one."""
-    with _lock_of_the_dead(claim) as folder:
-        if folder is None:
-            return False
-        shutil.rmtree(folder, ignore_errors=True)  # a link in it is removed, not followed
-        return True
-
-
 @contextmanager
-def _lock_of_the_dead(claim: Any) -> Iterator[Path | None]:
-    """The folder of a claim with its lock held; None unless the claim is shown to be true and its worker to be dead.
+def abandoned(claim: Any) -> Iterator[Path | None]:
+    """The folder of a worker that is known to be dead, which nobody else takes meanwhile; None where the worker lives,
+    or nothing is known of it.
 
     A claim comes out of a storage, so that it may say anything. A folder is that of a worker only if it is ours, has
     the name of one, is no link, and holds a lock with the token of the claim.

@@ -168,8 +168,9 @@ def no_file(path: Path, generator: random.Random) -> None:
 def header_of_a_database(path: Path, generator: random.Random) -> None:
     content = bytearray(path.read_bytes())
     start = generator.randrange(16, 100)
-    block = generator.randbytes(generator.randrange(1, 100 - start + 1))
-    content[: 16 + len(block)] = b"SQLite format 3\0" + bytes(content[16:start]) + block
+    content[:16] = b"SQLite format 3\0"
+    for index in range(start, min(start + generator.randrange(1, 5), 100)):
+        content[index] = generator.choice([0, 1, 2, 255, generator.randrange(256)])
     path.write_bytes(content)
 
 

@@ -15,8 +15,8 @@ MOST_BYTES = 4 * 2**30
 ATTEMPTS = 100
 SIGNATURE = b"SQLite format 3\0"
 HEADER_BYTES = 100
-WRITE_AHEAD = b"\2\2"
-"""In the header of a database with a write-ahead log."""
+WITHOUT_LOG = b"\1\1"
+"""In the header of a database without a write-ahead log."""
 
 
 def copy_to_memory(path: Path) -> sqlite3.Connection:
@@ -29,7 +29,7 @@ def copy_to_memory(path: Path) -> sqlite3.Connection:
     memory = sqlite3.connect(":memory:", check_same_thread=False)
     logs = [path.with_name(path.name + ending) for ending in ("-wal", "-journal")]
     try:
-        if header[18:20] == WRITE_AHEAD or any(map(os.path.lexists, logs)):
+        if header[18:20] != WITHOUT_LOG or any(map(os.path.lexists, logs)):
             _back_up_copies([path, *logs], memory)
         else:
             _back_up(path, "ro", memory)

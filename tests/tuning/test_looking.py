@@ -174,3 +174,21 @@ def test_a_server_gets_no_tables_and_a_search_on_it_is_shown():
             study.set_user_attr("a", 1)
         assert "read-only transaction" in str(error.value.__cause__)
         study._storage._backend.engine.dispose()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@pytest.mark.parametrize(
+    "change", ["UPDATE trials SET state = 'DONE'", "UPDATE trial_params SET distribution_json = '['"]
+)
+@pytest.mark.parametrize("flags", [[], ["--show"]])
+def test_a_database_with_values_that_optuna_could_not_read_is_one_line(tmp_path, change: str, flags, capsys):
+    location = f"sqlite:///{tmp_path}/study.db"
+    record(location)
+    with closing(sqlite3.connect(tmp_path / "study.db")) as database:
+        database.execute(change)
+        database.execute("DELETE FROM study_user_attributes")  # as if it were of any protocol
+        database.commit()
+    status = cli.main(["tune", "mpnn", "--storage", location, "--device", "cpu", *flags])
+    error = capsys.readouterr().err
+    assert status == 2
+    assert "study.db" in error
+    assert error.count("\n") == 1

@@ -140,9 +140,9 @@ def search(arguments: TuneArguments, tasks: tuple[str, ...], grid: Grid, console
         "seeds": arguments.seeds,
     }
     sampler = GridDescentSampler(grid, configuration_of(arguments.model) if arguments.start == "paper" else None)
-    storage = open_storage(arguments.storage)
+    with one_sentence(arguments.storage):
+        study = open_study(open_storage(arguments.storage), study_name(arguments, tasks), how_trials_run, sampler)
     with database_errors(arguments.storage), workplace() as here, Progress(console=console, transient=True) as progress:
-        study = open_study(storage, study_name(arguments, tasks), how_trials_run, sampler)
         bars = {task: progress.add_task(task, total=protocol.examples) for task in tasks}
 
         def watch(task: str, examples: int) -> None:

@@ -20,6 +20,10 @@ from .passwords import hide_passwords
 from .seal import check_seals
 
 
+class AnotherSearch(ValueError):
+    """A study that is there and has another purpose."""
+
+
 def open_storage(location: str, *, writing: bool = True) -> BaseStorage:
     """A journal file for a path, a database for an URL: `sqlite:///tuning.db`, `postgresql://user@host/name`.
 
@@ -50,12 +54,11 @@ def one_sentence(location: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        kind = UnreadableFile if isinstance(error, UnreadableFile) else ValueError
-        raise kind(hide_passwords(_say(error, location), location)) from None
+        raise UnreadableFile(hide_passwords(_say(error, location), location)) from None
 
 
 def _say(error: Exception, location: str) -> str:
-    if isinstance(error, UnreadableFile):
+    if isinstance(error, UnreadableFile | AnotherSearch):
         return str(error)
     if isinstance(error, FileNotFoundError):
         return f"no search has been begun in {location}: there is no such file"
@@ -99,10 +102,10 @@ def open_study(
     compared, so the first worker writes it into the study and those who come later must bring the same.
 
     >>> storage = optuna.storages.InMemoryStorage()
-    >>> study = open_study(storage, "layers", {"examples": 1000})
-    >>> open_study(storage, "layers", {"examples": 2000})
+    >>> study = open_study(storage, "a", {"n": 1})
+    >>> open_study(storage, "a", {"n": 2})  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
-    ValueError: the study 'layers' was begun with examples=1000 (now 2000); give the new search another name
+    AnotherSearch: the study 'a' was begun with n=1 (now 2); give the new search another name
     """
     study = optuna.create_study(
         storage=storage, study_name=name, sampler=sampler, direction="maximize", load_if_exists=True
@@ -110,10 +113,10 @@ def open_study(
     wanted: dict[str, Any] = json.loads(json.dumps(protocol or {}))  # as it comes back: lists for tuples
     known: Any = study.user_attrs.get("protocol", wanted)
     if not isinstance(known, dict):
-        raise ValueError(f"the study {name!r} was not begun by this program: give the new search another name")
+        raise AnotherSearch(f"the study {name!r} was not begun by this program: give the new search another name")
     if known != wanted:
         differing = [key for key in {**known, **wanted} if known.get(key) != wanted.get(key)]
-        raise ValueError(
+        raise AnotherSearch(
             f"the study {name!r} was begun with "
             + ", ".join(f"{key}={known.get(key)!r} (now {wanted.get(key)!r})" for key in differing)
             + "; give the new search another name"

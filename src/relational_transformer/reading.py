@@ -22,24 +22,31 @@ class UnreadableFile(ValueError):
     """A file that is there and is not what it should be."""
 
 
+def open_regular(path: Path | str, flags: int = os.O_RDONLY) -> int:
+    """A descriptor of a regular file, for the caller to close; what else the path may name is refused, as `read_bytes`
+    says. A link to a regular file will do."""
+    try:
+        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.ENAMETOOLONG, errno.EISDIR):
+            raise UnreadableFile(f"{path} cannot be read ({error.strerror})") from None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UnreadableFile(f"{path} is not a regular file")
+    return descriptor
+
+
 def read_bytes(path: Path | str, most_bytes: int = MOST_BYTES) -> bytes:
     """The content of a regular file.
 
     A FIFO is not waited for and a device is not read. FileNotFoundError and PermissionError are left as they are.
     """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO, errno.ENAMETOOLONG):
-            raise UnreadableFile(f"{path} cannot be read ({error.strerror})") from None
-        raise
-    kind = os.fstat(descriptor)
-    if not stat.S_ISREG(kind.st_mode):
-        os.close(descriptor)
-        raise UnreadableFile(f"{path} is not a regular file")
+    descriptor = open_regular(path)
     with open(descriptor, "rb") as file:
-        if kind.st_size > most_bytes:
-            raise UnreadableFile(f"{path} is too large ({kind.st_size:,} bytes; at most {most_bytes:,} are read)")
+        size = os.fstat(descriptor).st_size
+        if size > most_bytes:
+            raise UnreadableFile(f"{path} is too large ({size:,} bytes; at most {most_bytes:,} are read)")
         content = file.read(most_bytes + 1)
     if len(content) > most_bytes:  # it has grown
         raise UnreadableFile(f"{path} is too large (at most {most_bytes:,} bytes are read)")

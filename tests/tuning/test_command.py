@@ -1,18 +1,20 @@
 """`rt tune`, with training replaced by a formula."""
 
+import io
 from pathlib import Path
 from typing import ClassVar
 
 import optuna
 import pytest
 from optuna.trial import TrialState
+from rich.console import Console
 
 from relational_transformer.clrs import CORE_TASKS
 from relational_transformer.commands import tune
 from relational_transformer.commands.tune import TuneArguments, find_tasks, run
 from relational_transformer.sweeps.engines import EngineOptions
 from relational_transformer.training import PROTOCOLS
-from relational_transformer.tuning import GRIDS, configuration_of, open_storage, settings_of
+from relational_transformer.tuning import GRIDS, analyse, configuration_of, open_storage, settings_of
 
 
 class Formula:
@@ -20,7 +22,7 @@ class Formula:
 
     trained: ClassVar[list] = []
 
-    def __init__(self, model, tasks, protocol, num_seeds, device, watch):
+    def __init__(self, model, tasks, protocol, num_seeds, device, watch, folder):
         self.model, self.tasks, self.protocol, self.watch = model, tasks, protocol, watch
 
     def __call__(self, configuration, seed):
@@ -43,6 +45,32 @@ def test_a_search_of_nothing_is_refused_and_not_begun(storage, name: str):
     with pytest.raises(ValueError, match=f"{name.replace('_', '-')} must be at least 1, got 0"):
         run(TuneArguments(storage=storage, **{name: 0}))
     assert not Path(storage).exists()
+
+
+@pytest.mark.parametrize("name", ["trials", "minimum_runs", "seeds", "examples", "winner_seeds", "evaluation_examples"])
+@pytest.mark.parametrize("number", [-1, 10**9 + 1, 2**63, 10**30])
+def test_numbers_that_mean_nothing_are_refused_before_anything_is_made(storage, name: str, number: int):
+    if name == "examples" and number == 10**9 + 1:
+        number = 10**12 + 1
+    with pytest.raises(ValueError, match=rf"{name.replace('_', '-')} must be at (least|most) [\d,]+, got {number}"):
+        run(TuneArguments(storage=storage, **{name: number}))
+    assert not Path(storage).exists()
+
+
+def test_waiting_for_others_is_said_once():
+    console = Console(file=io.StringIO(), width=120)
+    study = optuna.create_study()
+    study.ask()
+    wait = tune.Waiting(console, pause=lambda: None)
+    for _ in range(3):
+        wait(analyse(study, {"x": [1]}))
+    said = "waiting for 1 runs of other workers, to take over if one of these dies\n"
+    assert console.file.getvalue() == said
+
+
+def test_a_name_may_hold_what_looks_like_markup(storage, capsys):
+    run(TuneArguments("mpnn", trials=1, storage=storage, study="[/x] [bold]"))
+    assert "[/x] [bold]: 1 runs" in capsys.readouterr().out
 
 
 def trials_in(storage, name):

@@ -6,7 +6,7 @@ import pytest
 from optuna.storages import RDBStorage
 from optuna.trial import TrialState
 
-from relational_transformer.tuning import analyse, fail_stale_trials, open_storage
+from relational_transformer.tuning import LostTrials, analyse, open_storage
 from relational_transformer.tuning.worker import run_trial
 from tests.tuning import postgresql, workers
 
@@ -84,8 +84,8 @@ def test_four_processes_share_a_study_and_one_is_killed(aftermath):
     assert analyse(study, workers.GRID).runs == finished
 
     # It is noticed, once, and fails; the search goes on.
-    assert fail_stale_trials(study, grace=-1) == [lost]
-    assert fail_stale_trials(study, grace=-1) == []
+    assert LostTrials(study, grace=-1).fail() == [lost]
+    assert LostTrials(study, grace=-1).fail() == []
     assert study.trials[lost].state is TrialState.FAIL
     assert run_trial(study, lambda trial: float(trial.number)).number == finished + 1
     assert analyse(study, workers.GRID).runs == finished

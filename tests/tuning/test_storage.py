@@ -2,12 +2,14 @@
 
 import multiprocessing
 import threading
+from tempfile import NamedTemporaryFile
 
 import pytest
 from optuna.storages import JournalStorage
 
-from relational_transformer.tuning import open_storage, open_study, storage
-from relational_transformer.tuning.journal_lock import JournalLock
+from relational_transformer.tuning import databases, open_storage, open_study
+from relational_transformer.tuning.journal import create_journal
+from relational_transformer.tuning.journal_lock import locked
 from tests.tuning import workers
 
 
@@ -51,43 +53,45 @@ def test_half_a_line_of_a_killed_worker_costs_no_trial(tmp_path):
     assert [trial.value for trial in open_study(open_storage(str(path)), "rt").trials] == [3.0, 3.0, 4.0]
 
 
-@pytest.mark.parametrize("content", [b"no journal\n", b"no journal", b"\xff\xfe\n"])
-def test_a_file_that_is_no_journal_is_named_and_left_alone(tmp_path, content: bytes):
+@pytest.mark.parametrize("writing", [True, False])
+@pytest.mark.parametrize(
+    "content",
+    [b"no journal\n", b"no journal", b"\xff\xfe\n", b'{"a":1}', b'{"a":1}\n', b"[]\n", b"{" * 9, b'{"op_code":4'],
+)
+def test_a_file_that_is_no_journal_is_named_and_left_alone(tmp_path, content: bytes, writing: bool):
     path = tmp_path / "letter"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="letter is no journal of a search, or is damaged"):
-        open_storage(str(path))
+    with pytest.raises(ValueError, match="letter is no journal of a search"):
+        open_storage(str(path), writing=writing)
     assert path.read_bytes() == content
+
+
+def test_an_empty_file_is_no_new_search():
+    with NamedTemporaryFile() as file, pytest.raises(ValueError, match="is empty: remove it to begin a new search"):
+        open_storage(file.name)
 
 
 @pytest.mark.parametrize("url", ["foo://bar", "sqlite:////proc/there/is/none.db"])
 def test_a_database_that_cannot_be_used_is_one_sentence(url: str, monkeypatch):
-    monkeypatch.setattr(storage, "ATTEMPTS", 1)
+    monkeypatch.setattr(databases, "ATTEMPTS", 1)
     with pytest.raises(ValueError, match=f"no database can be used at '{url}': .") as error:
         open_storage(url)
     assert "\n" not in str(error.value)
 
 
-def test_no_password_is_shown(monkeypatch):
-    monkeypatch.setattr(storage, "ATTEMPTS", 1)
-    with pytest.raises(ValueError, match="no database can be used at 'foo://host/name'"):
-        open_storage("foo://me:secret@host/name")
-
-
 def test_a_journal_is_one_threads_at_a_time(tmp_path):
-    lock, order = JournalLock(tmp_path / "journal"), []
+    path, order = tmp_path / "journal", []
+    create_journal(path)
 
     def wait_for_it():
-        lock.acquire()
-        order.append("the other")
-        lock.release()
+        with locked(path, writing=True):
+            order.append("the other")
 
-    lock.acquire()
     other = threading.Thread(target=wait_for_it)
-    other.start()
-    other.join(timeout=0.2)
-    order.append("the first")
-    lock.release()
+    with locked(path, writing=True):
+        other.start()
+        other.join(timeout=0.2)  # time to do it wrong
+        order.append("the first")
     other.join()
     assert order == ["the first", "the other"]
 
@@ -96,6 +100,7 @@ def test_who_is_killed_while_writing_holds_up_nobody(tmp_path):
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([workers.__name__])
     path, holding = tmp_path / "study.journal", context.Event()
+    create_journal(path)
     victim = context.Process(target=workers.hold_the_journal, args=(str(path), holding))
     victim.start()
     assert holding.wait(120)

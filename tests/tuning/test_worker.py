@@ -4,8 +4,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from relational_transformer.tuning import GridDescentSampler, suggest, work
-from relational_transformer.tuning.heartbeat import ATTRIBUTE
+from relational_transformer.tuning import GridDescentSampler, LostTrials, suggest, work
 from relational_transformer.tuning.worker import run_trial
 
 GRID = {"x": [0, 1, 2, 3, 4]}
@@ -30,10 +29,46 @@ def test_it_stops_at_the_number_of_runs_of_the_whole_study(study):
     assert len(study.trials) == 5
 
 
-def test_runs_that_others_have_under_way_count_towards_the_number(study):
-    study.ask().set_user_attr(ATTRIBUTE, 1e12)
-    work(study, GRID, hill, trials=5, minimum_runs=100)
-    assert states(study).count(TrialState.COMPLETE) == 4
+def test_it_waits_for_the_runs_that_others_have_under_way(study):
+    other, waited = study.ask(), []
+
+    def the_other_ends(search):
+        waited.append(search.runs)
+        suggest(other, GRID)
+        study.tell(other, -3.0)
+
+    work(study, GRID, hill, trials=5, minimum_runs=100, wait=the_other_ends)
+    assert waited == [4]
+    assert states(study) == [TrialState.COMPLETE] * 5
+
+
+def test_it_takes_over_the_runs_of_those_who_die_meanwhile(study):
+    study.ask()
+    clock = [0.0]
+
+    def time_passes(search):
+        clock[0] += 70.0
+
+    lost = LostTrials(study, grace=100.0, clock=lambda: clock[0])
+    work(study, GRID, hill, trials=5, minimum_runs=100, lost=lost, wait=time_passes)
+    assert states(study) == [TrialState.FAIL] + [TrialState.COMPLETE] * 5
+
+
+def test_a_run_that_others_began_at_the_same_time_is_withdrawn(study, monkeypatch):
+    ask, other = study.ask, []
+
+    def others_are_faster():
+        if not other:
+            other.append(ask())
+        return ask()
+
+    def the_other_ends(search):
+        suggest(other[0], GRID)
+        study.tell(other[0], -3.0)
+
+    monkeypatch.setattr(study, "ask", others_are_faster)
+    work(study, GRID, hill, trials=1, minimum_runs=100, wait=the_other_ends)
+    assert states(study) == [TrialState.COMPLETE, TrialState.FAIL]
 
 
 def test_it_stops_when_the_search_has_converged(study):
@@ -42,12 +77,6 @@ def test_it_stops_when_the_search_has_converged(study):
     assert search.best is not None
     assert search.configuration(search.best) == {"x": 3}
     assert len(study.trials) < 100
-
-
-def test_trials_of_dead_workers_are_failed_and_run_again(study):
-    study.ask().set_user_attr(ATTRIBUTE, 0.0)
-    work(study, GRID, hill, trials=4, minimum_runs=100)
-    assert states(study) == [TrialState.FAIL] + [TrialState.COMPLETE] * 4
 
 
 def test_an_error_fails_its_trial_and_ends_the_worker(study):
@@ -80,6 +109,18 @@ def test_a_worker_taken_for_dead_loses_its_trial_and_nothing_else(study):
         return 1.0
 
     assert run_trial(study, failed_by_others).state is TrialState.FAIL
+
+
+def test_a_worker_taken_for_dead_goes_on_with_the_next_trial(study):
+    def failed_by_others(trial):
+        configuration = suggest(trial, GRID)
+        if trial.number == 0:
+            study.tell(trial.number, state=TrialState.FAIL)
+        trial.set_user_attr("score of bfs", 1.0)
+        return -abs(configuration["x"] - 3)
+
+    work(study, GRID, failed_by_others, trials=3, minimum_runs=100)
+    assert states(study) == [TrialState.FAIL] + [TrialState.COMPLETE] * 3
 
 
 def test_it_reports_after_every_trial(study):

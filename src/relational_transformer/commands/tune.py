@@ -1,6 +1,8 @@
 """`rt tune`: search hyperparameters by Distributed Grid Descent, with as many workers as you start."""
 
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -8,7 +10,7 @@ from typing import Annotated, Literal
 import optuna
 import tyro
 from optuna import Study
-from optuna.trial import FrozenTrial
+from optuna.trial import FrozenTrial, TrialState
 from rich.console import Console
 from rich.progress import Progress
 
@@ -29,22 +31,38 @@ from relational_transformer.tuning import (
     Search,
     analyse,
     configuration_of,
+    load_study,
     open_storage,
     open_study,
     work,
 )
 from relational_transformer.tuning.grids import find_grid
 from relational_transformer.tuning.show import format_value, show
+from relational_transformer.tuning.storage import database_errors, one_sentence
 from relational_transformer.tuning.training import TUNING_PROTOCOL, TaskTraining
 from relational_transformer.tuning.winner import winner_configs
+from relational_transformer.tuning.worker import LOOK_SECONDS
+from relational_transformer.tuning.workplace import workplace
 
 from .reproduce_sweep import carry_out
+
+BOUNDS = {
+    "trials": (1, 1_000_000),
+    "minimum_runs": (1, 1_000_000),
+    "seeds": (1, 10_000),
+    "examples": (1, 10**12),
+    "evaluation_examples": (0, 10**9),
+    "winner_seeds": (1, 10_000),
+    "winner_examples": (1, 10**12),
+}
+"""The least and the most that each may be."""
 
 
 @dataclass(frozen=True)
 class TuneArguments:
     """Search the paper's grid of a model. Start it once or fifty times, on one machine or many: workers that name the
-    same storage work on the same search. A killed worker loses its own trial only; started again, it goes on.
+    same storage work on the same search. A killed worker loses its own trial only, which another runs anew; started
+    again, it goes on. A worker ends when the search does, so that the last ones wait for each other.
 
     The best of a search was chosen for its luck as well. --winner trains it anew, by the paper's whole protocol and on
     the canonical data, which no search sees; killed, the same command goes on.
@@ -92,15 +110,16 @@ def run(arguments: TuneArguments) -> None:
         refuse(arguments.where, others, "without --winner, which alone trains whole runs")
     elif arguments.show:
         raise ValueError("--show trains nothing, and --winner trains: give one of them")
-    for name in ("trials", "minimum_runs", "seeds", "examples"):
-        if getattr(arguments, name) < 1:
-            raise ValueError(f"{name.replace('_', '-')} must be at least 1, got {getattr(arguments, name)}")
+    check_bounds(arguments)
     grid = find_grid(arguments.model)
     tasks = find_tasks(arguments.tasks)
     console = Console()
-    only_look = arguments.show or arguments.winner
-    study = load_study(arguments, tasks) if only_look else search(arguments, tasks, grid, console)
-    state = analyse(study, grid, arguments.minimum_runs)
+    if arguments.show or arguments.winner:
+        study = load_study(arguments.storage, study_name(arguments, tasks))
+    else:
+        study = search(arguments, tasks, grid, console)
+    with one_sentence(arguments.storage):
+        state = analyse(study, grid, arguments.minimum_runs)
     show(state, console, study.study_name, configuration_of(arguments.model))
     if arguments.winner:
         train_winner(arguments, tasks, state)
@@ -121,19 +140,45 @@ def search(arguments: TuneArguments, tasks: tuple[str, ...], grid: Grid, console
         "seeds": arguments.seeds,
     }
     sampler = GridDescentSampler(grid, configuration_of(arguments.model) if arguments.start == "paper" else None)
-    study = open_study(open_storage(arguments.storage), study_name(arguments, tasks), how_trials_run, sampler)
-    with Progress(console=console, transient=True) as progress:
+    with one_sentence(arguments.storage):
+        study = open_study(open_storage(arguments.storage), study_name(arguments, tasks), how_trials_run, sampler)
+    with database_errors(arguments.storage), workplace() as here, Progress(console=console, transient=True) as progress:
         bars = {task: progress.add_task(task, total=protocol.examples) for task in tasks}
 
         def watch(task: str, examples: int) -> None:
             progress.update(bars[task], completed=examples)
 
         def report(trial: FrozenTrial, state: Search) -> None:
-            progress.console.print(describe(trial, state), highlight=False, soft_wrap=True)
+            progress.console.print(describe(trial, state), highlight=False, markup=False, soft_wrap=True)
 
-        objective = Objective(grid, TaskTraining(arguments.model, tasks, protocol, arguments.seeds, device, watch))
-        work(study, grid, objective, trials=arguments.trials, minimum_runs=arguments.minimum_runs, report=report)
+        train = TaskTraining(arguments.model, tasks, protocol, arguments.seeds, device, watch, here.folder)
+        work(
+            study,
+            grid,
+            Objective(grid, train),
+            trials=arguments.trials,
+            minimum_runs=arguments.minimum_runs,
+            report=report,
+            claim=here.claim,
+            wait=Waiting(progress.console),
+        )
     return study
+
+
+class Waiting:
+    """Waits for the runs of other workers, and says so when it begins to."""
+
+    def __init__(self, console: Console, pause: Callable[[], None] = lambda: time.sleep(LOOK_SECONDS)) -> None:
+        self._console = console
+        self._pause = pause
+        self._said = -1
+
+    def __call__(self, state: Search) -> None:
+        if state.runs != self._said:
+            self._said = state.runs
+            others = state.trials[TrialState.RUNNING]
+            self._console.print(f"waiting for {others} runs of other workers, to take over if one of these dies")
+        self._pause()
 
 
 def train_winner(arguments: TuneArguments, tasks: tuple[str, ...], state: Search) -> None:
@@ -157,18 +202,13 @@ def describe(trial: FrozenTrial, state: Search) -> str:
     return f"trial {trial.number}: {score} with {configuration}{best}"
 
 
-def load_study(arguments: TuneArguments, tasks: tuple[str, ...]) -> Study:
-    """The study that is to be shown, which must be there."""
-    if "://" not in arguments.storage and not Path(arguments.storage).is_file():
-        raise ValueError(f"no search has been begun in {arguments.storage}: there is no such file")
-    storage = open_storage(arguments.storage)
-    name = study_name(arguments, tasks)
-    known = [summary.study_name for summary in optuna.get_all_study_summaries(storage)]
-    if name not in known:
-        raise ValueError(
-            f"no search is called {name!r} in {arguments.storage}; there are: {'; '.join(known) or 'none'}"
-        )
-    return optuna.load_study(study_name=name, storage=storage)
+def check_bounds(arguments: TuneArguments) -> None:
+    """Numbers that are too small to mean anything, or too large to mean it."""
+    for name, (least, most) in BOUNDS.items():
+        number = getattr(arguments, name)
+        if not least <= number <= most:
+            said = f"at least {least}" if number < least else f"at most {most:,}"
+            raise ValueError(f"{name.replace('_', '-')} must be {said}, got {number}")
 
 
 def find_tasks(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -8,11 +8,12 @@ except ModuleNotFoundError:
 from .analysis import Search, analyse
 from .grid import Configuration, Grid, suggest
 from .grids import GRIDS, configuration_of, settings_of
-from .heartbeat import Heartbeat, fail_stale_trials
+from .heartbeat import Heartbeat
+from .lost_trials import LostTrials
 from .objective import Objective
 from .run_sets import RunSet, gather_run_sets
 from .sampler import GridDescentSampler
-from .storage import open_storage, open_study
+from .storage import load_study, open_storage, open_study
 from .worker import work
 
 __all__ = [
@@ -21,13 +22,14 @@ __all__ = [
     "Grid",
     "GridDescentSampler",
     "Heartbeat",
+    "LostTrials",
     "Objective",
     "RunSet",
     "Search",
     "analyse",
     "configuration_of",
-    "fail_stale_trials",
     "gather_run_sets",
+    "load_study",
     "open_storage",
     "open_study",
     "settings_of",

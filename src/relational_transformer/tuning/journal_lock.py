@@ -1,38 +1,35 @@
 """A lock on a journal file that ends with the process that holds it."""
 
 import fcntl
-import threading
-from io import BufferedWriter
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from relational_transformer.reading import open_regular
 
-class JournalLock:
-    """Lets one process, and one thread of it, write to a journal at a time.
+
+@contextmanager
+def locked(path: Path, *, writing: bool) -> Iterator[int]:
+    """The descriptor of a journal that is there: for one process, and one thread of it, where `writing`; else for any
+    number of readers. A reader opens it for reading alone.
 
     Optuna's own locks are files, which stay behind when their owner is killed. Those who wait for one remove it after
     30 seconds; two that do so together remove each other's, and one of them fails. The operating system's lock is free
     as soon as its owner is gone.
 
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     lock = JournalLock(Path(folder) / "study.journal")
-    ...     lock.acquire()
-    ...     lock.release()
-    True
+    >>> from tempfile import NamedTemporaryFile
+    >>> with NamedTemporaryFile() as file, locked(Path(file.name), writing=True) as descriptor:
+    ...     os.write(descriptor, b"mine")
+    4
     """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._held = threading.local()
-
-    def acquire(self) -> bool:
-        """Wait for the lock."""
-        file = self._path.open("ab")
-        fcntl.flock(file, fcntl.LOCK_EX)
-        self._held.file = file
-        return True
-
-    def release(self) -> None:
-        file: BufferedWriter = self._held.file
-        fcntl.flock(file, fcntl.LOCK_UN)  # closing alone would leave it to a process that was forked meanwhile
-        file.close()
+    descriptor = open_regular(path, os.O_RDWR if writing else os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX if writing else fcntl.LOCK_SH)
+        try:
+            yield descriptor
+        finally:
+            # Closing alone would leave it to a process that was forked meanwhile.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+    finally:
+        os.close(descriptor)

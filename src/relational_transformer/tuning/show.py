@@ -6,6 +6,7 @@ from typing import Any
 from optuna.trial import TrialState
 from rich import box
 from rich.console import Console, Group, RenderableType
+from rich.markup import escape
 from rich.table import Table
 
 from .analysis import Search
@@ -15,7 +16,7 @@ from .run_sets import RunSet
 
 def show(search: Search, console: Console, title: str, paper: Mapping[str, Any] | None = None, rows: int = 10) -> None:
     """Print where a search stands; `paper` is the configuration that the paper chose, to compare with."""
-    console.print(f"[bold]{title}[/bold]: {describe_trials(search)}", soft_wrap=True)
+    console.print(f"[bold]{escape(title)}[/bold]: {describe_trials(search)}", soft_wrap=True)
     if search.best is not None:
         best = search.configuration(search.best)
         console.print(

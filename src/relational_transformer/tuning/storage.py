@@ -1,28 +1,34 @@
 """Where a study lives: a journal file, or a database for many machines."""
 
 import json
-import random
-import re
-import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import optuna
 from optuna import Study
+from optuna.exceptions import StorageInternalError
 from optuna.samplers import BaseSampler
-from optuna.storages import BaseStorage, JournalStorage, RDBStorage
-from optuna.storages.journal import JournalFileBackend
+from optuna.storages import BaseStorage, JournalStorage
 
-from .journal_lock import JournalLock
+from relational_transformer.reading import UnreadableFile
 
-ATTEMPTS = 10
+from .databases import look_into_database, open_database
+from .journal import Journal, create_journal
+from .passwords import hide_passwords
+from .seal import check_seals
 
 
-def open_storage(location: str) -> BaseStorage:
+class AnotherSearch(ValueError):
+    """A study that is there and has another purpose."""
+
+
+def open_storage(location: str, *, writing: bool = True) -> BaseStorage:
     """A journal file for a path, a database for an URL: `sqlite:///tuning.db`, `postgresql://user@host/name`.
 
-    What is not there yet is made. Any number of processes may open the same location at the same time.
+    What is not there yet is made. Any number of processes may open the same location at the same time. With
+    `writing=False` it must be there, and stays as it is to the last byte.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -30,63 +36,61 @@ def open_storage(location: str) -> BaseStorage:
     ...     print(storage.get_all_studies())
     []
     """
-    if "://" not in location:
-        return open_journal(Path(location))
-    try:
-        return open_database(location)
-    except ImportError as error:
-        driver = getattr(error.__cause__, "name", None) or "of that database"
-        raise ValueError(f"{location!r} needs the driver {driver}, which is not installed") from None
+    with one_sentence(location):
+        if "://" in location:
+            return open_database(location) if writing else look_into_database(location)
+        path = Path(location)
+        if writing:
+            create_journal(path)
+        return JournalStorage(Journal(path, writing=writing))
 
 
-def open_journal(path: Path) -> JournalStorage:
-    """The journal in a file, in which every line is an entry.
+@contextmanager
+def one_sentence(location: str) -> Iterator[None]:
+    """Whatever goes wrong while a storage is opened or read ends in one sentence that names it, without a password.
 
-    The beginning of one, left by a worker that was killed while it wrote, is taken out: with what others write after
-    it, it would be a line that nobody can read.
+    Optuna, SQLAlchemy and the drivers trust what they read: a damaged file makes them fail in many ways.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = JournalLock(path)
     try:
-        lock.acquire()
-        try:
-            with path.open("rb+") as file:
-                file.truncate(_size_of_entries(file.read()))
-        finally:
-            lock.release()
-        return JournalStorage(JournalFileBackend(str(path), lock))  # pyright: ignore[reportArgumentType]
-    except ValueError as error:
-        raise ValueError(f"{path} is no journal of a search, or is damaged ({error})") from None
+        yield
+    except Exception as error:
+        raise UnreadableFile(hide_passwords(_say(error, location), location)) from None
 
 
-def _size_of_entries(content: bytes) -> int:
-    """The bytes of a journal to the end of its last whole line."""
-    *lines, half = content.split(b"\n")
-    for line in [*lines[:1], *lines[-1:]]:
-        json.loads(line)
-    if not lines and not half.startswith(b"{"[: len(half)]):
-        raise ValueError("it has no line")
-    return len(content) - len(half)
+def _say(error: Exception, location: str) -> str:
+    if isinstance(error, UnreadableFile | AnotherSearch):
+        return str(error)
+    if isinstance(error, FileNotFoundError):
+        return f"no search has been begun in {location}: there is no such file"
+    if isinstance(error, OSError):
+        return f"{location} cannot be used ({error.strerror or error})"
+    if isinstance(error, ImportError):
+        driver = getattr(error.__cause__, "name", None) or error.name or "of that database"
+        return f"{location!r} needs the driver {driver}, which is not installed"
+    return f"no {'database' if '://' in location else 'journal'} can be used at {location!r}: {describe(error)}"
 
 
-def open_database(url: str) -> RDBStorage:
-    from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+@contextmanager
+def database_errors(location: str) -> Iterator[None]:
+    """While a search is under way: a database that fails ends it in one sentence; all other errors are as they are."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("sqlalchemy", "optuna") or isinstance(error, ValueError):
+            raise
+        message = f"the search in {location!r} cannot go on: {describe(error)}"
+        raise ValueError(hide_passwords(message, location)) from None
 
-    if url.startswith("sqlite"):
-        engine: dict[str, Any] = {"connect_args": {"timeout": 60}}  # seconds to wait for another process to write
-    else:
-        engine = {"pool_pre_ping": True}  # a training run is long enough for a server to drop the connection
-    for attempt in range(1, ATTEMPTS + 1):
-        try:
-            return RDBStorage(url, engine_kwargs=engine)
-        except SQLAlchemyError as error:
-            # Processes that open a new database together all try to create its tables; all but one fail, and find them
-            # made at the next attempt.
-            if attempt == ATTEMPTS or not isinstance(error, DBAPIError):
-                where, reason = re.sub(r"//[^@/]*@", "//", url), getattr(error, "orig", None) or error
-                raise ValueError(f"no database can be used at {where!r}: {str(reason).splitlines()[0]}") from None
-            time.sleep(random.uniform(0.1, 0.5))
-    raise AssertionError("unreachable")
+
+def describe(error: Exception) -> str:
+    """The first line of what a driver says, without what SQLAlchemy adds to it."""
+    if isinstance(error, StorageInternalError) and isinstance(error.__cause__, Exception):
+        error = error.__cause__
+    lines = str(getattr(error, "orig", None) or error).splitlines()
+    said = lines[0] if lines else ""
+    if isinstance(error, LookupError | TypeError | AttributeError | AssertionError | RecursionError) or not said:
+        return f"what is in it cannot be read ({type(error).__name__}: {said or 'no more is known'})"
+    return said
 
 
 def open_study(
@@ -98,22 +102,38 @@ def open_study(
     compared, so the first worker writes it into the study and those who come later must bring the same.
 
     >>> storage = optuna.storages.InMemoryStorage()
-    >>> study = open_study(storage, "layers", {"examples": 1000})
-    >>> open_study(storage, "layers", {"examples": 2000})
+    >>> study = open_study(storage, "a", {"n": 1})
+    >>> open_study(storage, "a", {"n": 2})  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
-    ValueError: the study 'layers' was begun with examples=1000 (now 2000); give the new search another name
+    AnotherSearch: the study 'a' was begun with n=1 (now 2); give the new search another name
     """
     study = optuna.create_study(
         storage=storage, study_name=name, sampler=sampler, direction="maximize", load_if_exists=True
     )
     wanted: dict[str, Any] = json.loads(json.dumps(protocol or {}))  # as it comes back: lists for tuples
-    known: dict[str, Any] = study.user_attrs.get("protocol", wanted)
+    known: Any = study.user_attrs.get("protocol", wanted)
+    if not isinstance(known, dict):
+        raise AnotherSearch(f"the study {name!r} was not begun by this program: give the new search another name")
     if known != wanted:
         differing = [key for key in {**known, **wanted} if known.get(key) != wanted.get(key)]
-        raise ValueError(
+        raise AnotherSearch(
             f"the study {name!r} was begun with "
             + ", ".join(f"{key}={known.get(key)!r} (now {wanted.get(key)!r})" for key in differing)
             + "; give the new search another name"
         )
+    check_seals(study)
     study.set_user_attr("protocol", wanted)
     return study
+
+
+def load_study(location: str, name: str) -> Study:
+    """The study called `name` as it is now, to be looked at; nothing is written."""
+    storage = open_storage(location, writing=False)
+    with one_sentence(location):
+        known = [study.study_name for study in storage.get_all_studies()]
+        if name in known:
+            study = optuna.load_study(study_name=name, storage=storage)
+            check_seals(study)
+            return study
+    where = hide_passwords(location, location)
+    raise ValueError(f"no search is called {name!r} in {where}; there are: {'; '.join(known) or 'none'}")

@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
 
@@ -42,6 +43,8 @@ class TaskTraining:
     num_seeds: int = 1
     device: str = "cpu"
     watch: Watch = lambda task, examples: None
+    folder: Path | None = None
+    """Of the runs while they train; the system's for temporary files where None."""
 
     def __call__(self, configuration: Configuration, seed: int) -> dict[str, float]:
         def report(trainer: Trainer) -> None:
@@ -49,7 +52,8 @@ class TaskTraining:
 
         configs = [self.config(task, configuration, seed) for task in self.tasks]
         try:
-            with TemporaryDirectory(prefix="rt-tune-") as folder:  # nobody comes back to the run of a trial
+            # Nobody comes back to the run of a trial.
+            with TemporaryDirectory(prefix="run-", dir=self.folder) as folder:
                 runs = [(config, f"{folder}/{config.task}") for config in configs]
                 results = train_together(runs, torch.device(self.device), report=report)
         except Stopped:

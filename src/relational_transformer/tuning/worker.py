@@ -1,16 +1,23 @@
 """One worker of a search. Start as many as there are machines: they meet only in the storage."""
 
 import math
+import time
 from collections.abc import Callable
 
 from optuna import Study, Trial
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, TrialState
 
+from . import seal, workplace
 from .analysis import MINIMUM_RUNS, Search, analyse
 from .grid import Grid
-from .heartbeat import GRACE_SECONDS, INTERVAL_SECONDS, Heartbeat, fail_stale_trials
+from .heartbeat import INTERVAL_SECONDS, Heartbeat
+from .lost_trials import LostTrials
+from .run_sets import finished_runs
+from .workplace import Claim
 
 Report = Callable[[FrozenTrial, Search], None]
+LOOK_SECONDS = 5.0
 
 
 def work(
@@ -22,12 +29,16 @@ def work(
     minimum_runs: int = MINIMUM_RUNS,
     report: Report | None = None,
     interval: float = INTERVAL_SECONDS,
-    grace: float = GRACE_SECONDS,
+    claim: Claim | None = None,
+    lost: LostTrials | None = None,
+    wait: Callable[[Search], None] = lambda search: time.sleep(LOOK_SECONDS),
 ) -> Search:
-    """Runs trials until the study has `trials` runs, finished or under way by any worker, or its search has converged.
+    """Runs trials until the study has `trials` runs by all workers together, or its search has converged.
 
-    Before each trial, trials of workers that died are marked as failed. An error in the objective fails its own trial
-    and ends this worker; a score that is not a number fails the trial only. `report` is called after each trial.
+    While the last of them are under way by other workers, it calls `wait` again and again: if one of these dies, its
+    run is done here. What `lost` finds to have lost its worker is marked as failed before each trial. An error in the
+    objective fails its own trial and ends this worker; a score that is not a number fails the trial only. `report` is
+    called after each trial; `claim` is of the folder in which this worker runs them (see `workplace`).
 
     >>> import optuna
     >>> from relational_transformer.tuning import GridDescentSampler, Objective
@@ -38,26 +49,62 @@ def work(
     >>> search.configuration(search.best), search.converged
     ({'layers': 3}, True)
     """
+    lost = lost or LostTrials(study)
     while True:
-        fail_stale_trials(study, grace)
+        lost.fail()
         search = analyse(study, grid, minimum_runs)
-        if search.converged or search.runs + search.trials[TrialState.RUNNING] >= trials:
+        if search.converged or search.runs >= trials:
             return search
-        trial = run_trial(study, objective, interval)
+        if search.runs + search.trials[TrialState.RUNNING] >= trials:
+            wait(search)
+            continue
+        trial = study.ask()
+        if is_one_too_many(study, grid, trial, trials):
+            study.tell(trial, state=TrialState.FAIL)
+            continue
+        ended = carry_out(study, trial, objective, interval, claim)
         if report is not None:
-            report(trial, analyse(study, grid, minimum_runs))
+            report(ended, analyse(study, grid, minimum_runs))
 
 
-def run_trial(study: Study, objective: Callable[[Trial], float], interval: float = INTERVAL_SECONDS) -> FrozenTrial:
-    """One trial, from the question to the answer, with a heartbeat in between."""
-    trial = study.ask()
+def is_one_too_many(study: Study, grid: Grid, trial: Trial, trials: int) -> bool:
+    """Whether others began the last of the runs that are wanted, between this worker's look and its beginning of one.
+
+    Of workers that begin one at the same time, those with the lower numbers go on.
+    """
+    earlier = [one for one in study.get_trials(deepcopy=False) if one.number != trial.number]
+    running = sum(one.state is TrialState.RUNNING and one.number < trial.number for one in earlier)
+    return len(finished_runs(earlier, grid)) + running >= trials
+
+
+def run_trial(
+    study: Study,
+    objective: Callable[[Trial], float],
+    interval: float = INTERVAL_SECONDS,
+    claim: Claim | None = None,
+) -> FrozenTrial:
+    """One trial, from the question to the answer."""
+    return carry_out(study, study.ask(), objective, interval, claim)
+
+
+def carry_out(
+    study: Study, trial: Trial, objective: Callable[[Trial], float], interval: float, claim: Claim | None
+) -> FrozenTrial:
+    """The answer to a trial, with a heartbeat meanwhile."""
     try:
+        if claim is not None:
+            trial.set_user_attr(workplace.ATTRIBUTE, claim)
         with Heartbeat(trial, interval):
             score = objective(trial)
+        if not math.isnan(score):
+            trial.set_user_attr(
+                seal.ATTRIBUTE, seal.seal_of(study.study_name, trial.number, trial.params, float(score))
+            )
+    except UpdateFinishedTrialError:  # the others took this worker for dead: its trial does not count
+        return study.tell(trial, state=TrialState.FAIL, skip_if_finished=True)
     except BaseException:
         study.tell(trial, state=TrialState.FAIL, skip_if_finished=True)
         raise
     if math.isnan(score):
         return study.tell(trial, state=TrialState.FAIL, skip_if_finished=True)
-    # Finished already: the others took this worker for dead, and its trial does not count.
     return study.tell(trial, score, skip_if_finished=True)

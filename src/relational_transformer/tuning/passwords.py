@@ -1,0 +1,41 @@
+"""Messages about a storage, without the passwords in its address.
+
+Every message that may speak of a database goes through `hide_passwords`.
+"""
+
+import re
+from urllib.parse import quote, quote_plus, unquote, unquote_plus
+
+HIDDEN = "***"
+SHORT = 3
+
+# Up to the last @ of the word: a password that was not encoded as it should may hold an @ or a slash.
+_IN_ADDRESS = re.compile(r"(?<=://)([^\s:/?#]*):([^\s]*)@")
+_AS_OPTION = re.compile(r"(?i)(pass(?:word|wd|phrase)?|pwd|secret|token)(\s*=\s*)('[^']*'|\"[^\"]*\"|[^\s&;,'\"]+)")
+
+
+def hide_passwords(text: str, location: str = "") -> str:
+    """`text` with every password of an URL or a connection string in it hidden, and those of `location` wherever they
+    stand: drivers quote them on their own, too, decoded or encoded in another way.
+
+    >>> hide_passwords("cannot reach postgresql://me:hunter2@host/name?sslpassword=a%20b&x=1")
+    'cannot reach postgresql://me:***@host/name?sslpassword=***&x=1'
+    >>> hide_passwords('no host "er2@host"', "postgresql://me:hunt@er2@host/name")
+    'no host "***@host"'
+    """
+    for secret in sorted(_passwords_in(location), key=len, reverse=True):
+        # A short one may be part of any word, and would leave no sentence whole.
+        whole_word = rf"(?<!\w){re.escape(secret)}(?!\w)"
+        text = text.replace(secret, HIDDEN) if len(secret) > SHORT else re.sub(whole_word, HIDDEN, text)
+    text = _IN_ADDRESS.sub(rf"\1:{HIDDEN}@", text)
+    return _AS_OPTION.sub(rf"\1\2{HIDDEN}", text)
+
+
+def _passwords_in(location: str) -> set[str]:
+    """Every way in which a password of an address may be written, and the parts that a wrong split leaves of it."""
+    found = [match[2] for match in _IN_ADDRESS.finditer(location)]
+    found += [match[3].strip("'\"") for match in _AS_OPTION.finditer(location)]
+    found += [part for secret in found for part in re.split(r"[@/:?#&]", secret) if len(part) > 1]
+    decoded = {plain for secret in found for plain in (secret, unquote(secret), unquote_plus(secret))}
+    ways = {way for plain in decoded for way in (plain, quote(plain, safe=""), quote_plus(plain), repr(plain)[1:-1])}
+    return ways - {"", HIDDEN}

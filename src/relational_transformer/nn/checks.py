@@ -73,7 +73,7 @@ def check_tensor(name: str, tensor: Any, axes: int = 1) -> None:
     """A dense floating-point tensor of so many axes or more."""
     if not isinstance(tensor, Tensor):
         raise ValueError(f"{name} must be a tensor, got {_kind(tensor)}")
-    _check_dense(name, tensor)
+    check_dense(name, tensor)
     if tensor.dtype not in FLOATS:
         raise ValueError(f"{name} must be a floating-point tensor, got {tensor.dtype}")
     if tensor.dim() < axes:
@@ -150,14 +150,14 @@ def check_mask(name: str, mask: Any, shape: tuple[int, ...], beside: Tensor) -> 
         return
     if not isinstance(mask, Tensor):
         raise ValueError(f"{name} must be a bool tensor with True = present, got {_kind(mask)}")
-    _check_dense(name, mask)
+    check_dense(name, mask)
     if mask.dtype != torch.bool:
         raise ValueError(f"{name} must be a bool tensor with True = present, got {mask.dtype}")
     trailing = tuple(mask.shape[-len(shape) :])
     fits = len(trailing) == len(shape) and all(have in (1, want) for have, want in zip(trailing, shape, strict=True))
     if not fits:
         raise ValueError(f"{name} must be [..., {', '.join(map(str, shape))}], got shape {list(mask.shape)}")
-    _check_device(name, mask, "the tensors it masks", beside)
+    check_device(name, mask, "the tensors it masks", beside)
 
 
 def check_alike(what: str, first: Tensor, **tensors: Tensor | None) -> None:
@@ -166,11 +166,25 @@ def check_alike(what: str, first: Tensor, **tensors: Tensor | None) -> None:
     for name, tensor in tensors.items():
         if tensor is None:
             continue
-        _check_device(name, tensor, what, first)
+        check_device(name, tensor, what, first)
         if tensor.dtype != first.dtype:
             has_double = torch.float64 in (tensor.dtype, first.dtype)  # which autocast leaves alone
             if has_double or not autocasts(first.device):
                 raise ValueError(f"{name} must have the dtype of {what} ({first.dtype}), got {tensor.dtype}")
+
+
+def check_dense(name: str, tensor: Tensor) -> None:
+    """A tensor must be neither sparse nor nested."""
+    if tensor.is_nested:
+        raise ValueError(f"{name} must be a dense tensor, got a nested one")
+    if tensor.layout != torch.strided:
+        raise ValueError(f"{name} must be a dense tensor, got one of layout {tensor.layout}")
+
+
+def check_device(name: str, tensor: Tensor, what: str, first: Tensor) -> None:
+    """A tensor must be on the device of `what`, the tensor `first`."""
+    if tensor.device != first.device:
+        raise ValueError(f"{name} must be on the device of {what} ({first.device}), got a tensor on {tensor.device}")
 
 
 def autocasts(device: torch.device) -> bool:
@@ -191,15 +205,3 @@ def shown(value: object) -> str:
 
 def _kind(value: object) -> str:
     return "None" if value is None else type(value).__name__
-
-
-def _check_dense(name: str, tensor: Tensor) -> None:
-    if tensor.is_nested:
-        raise ValueError(f"{name} must be a dense tensor, got a nested one")
-    if tensor.layout != torch.strided:
-        raise ValueError(f"{name} must be a dense tensor, got one of layout {tensor.layout}")
-
-
-def _check_device(name: str, tensor: Tensor, what: str, first: Tensor) -> None:
-    if tensor.device != first.device:
-        raise ValueError(f"{name} must be on the device of {what} ({first.device}), got a tensor on {tensor.device}")

@@ -21,6 +21,7 @@ def distance_basis(distances: Tensor, size: int, longest: float) -> Tensor:
     """
     check_tensor("distances", distances, axes=0)
     check_basis(size, longest)
+    longest = float(longest)  # an integer may be too long for torch
     centres = torch.linspace(0.0, longest, size, dtype=distances.dtype, device=distances.device)
     width = longest / (size - 1)
     return torch.exp(-0.5 * ((distances.unsqueeze(-1) - centres) / width).square())
@@ -31,4 +32,4 @@ def check_basis(size: int, longest: float, names: tuple[str, str] = ("size", "lo
     check_size(LARGEST_SIZE, **{names[0]: size})
     if size < 2:
         raise ValueError(f"{names[0]} must be at least 2 centres, got {size}")
-    check_number(names[1], longest, least=1e-12)
+    check_number(names[1], longest, least=1e-6, below=1e30)

@@ -118,6 +118,8 @@ class MoleculeRegressor(Pretrained):
     def set_scale(self, targets: Tensor) -> None:
         """Take mean and spread from the training targets [M], two of them at least."""
         check_tensor("targets", targets)
+        if targets.is_meta and not self.mean.is_meta:
+            raise ValueError("targets must hold numbers, got a tensor on the meta device")
         if targets.numel() < 2:
             raise ValueError(f"the spread of targets needs two of them, got {targets.numel()}")
         self.mean.copy_(targets.mean())

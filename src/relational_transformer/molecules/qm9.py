@@ -111,8 +111,9 @@ def split_indices(count: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
     ([110831, 10000, 10000], [40, 5, 5])
     """
     check_positive(count=count)
-    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**63:
-        raise ValueError(f"seed must be an integer from 0 to 2^63 - 1, got {shown(seed)}")
+    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**32:
+        # Of a longer one torch would take the last 32 bits alone.
+        raise ValueError(f"seed must be an integer from 0 to 2^32 - 1, got {shown(seed)}")
     each = min(EVALUATION_MOLECULES, count // 10)
     if each < 1:
         raise ValueError(f"at least 10 molecules are needed to have some to test on, got count={count}")

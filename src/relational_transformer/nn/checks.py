@@ -5,6 +5,7 @@ at, never the numbers in a tensor: nothing waits for a GPU, and compilers and ex
 """
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,7 +52,11 @@ def check_sizes(name: str, sizes: Any, meaning: str) -> tuple[int, int]:
 
 def check_number(name: str, number: Any, least: float = 0.0, below: float = math.inf) -> None:
     """A number from `least` on and less than `below`."""
-    if isinstance(number, bool) or not isinstance(number, int | float) or not least <= number < below:
+    if (
+        isinstance(number, bool)
+        or not isinstance(number, int | float)
+        or not least <= number < min(below, sys.float_info.max)
+    ):
         bounds = f"at least {least:g} and " + ("finite" if below == math.inf else f"less than {below:g}")
         raise ValueError(f"{name} must be {bounds}, got {shown(number)}")
 
@@ -174,9 +179,9 @@ def check_alike(what: str, first: Tensor, **tensors: Tensor | None) -> None:
 
 
 def check_dense(name: str, tensor: Tensor) -> None:
-    """A tensor must be neither sparse nor nested."""
-    if tensor.is_nested:
-        raise ValueError(f"{name} must be a dense tensor, got a nested one")
+    """A tensor must be neither sparse nor nested nor quantized."""
+    if tensor.is_nested or tensor.is_quantized:
+        raise ValueError(f"{name} must be a dense tensor, got a {'nested' if tensor.is_nested else 'quantized'} one")
     if tensor.layout != torch.strided:
         raise ValueError(f"{name} must be a dense tensor, got one of layout {tensor.layout}")
 

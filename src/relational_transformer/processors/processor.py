@@ -100,7 +100,7 @@ def enter(
         if not isinstance(state, GraphState):
             raise ValueError(f"{name} must be a GraphState, got {shown(state)}")
     check_vectors("features.nodes", features.nodes, size, axes=2)
-    num_nodes = features.nodes.shape[-2]
+    *batch, num_nodes, _ = features.nodes.shape
     vectors = {
         "features.nodes": (features.nodes, 2),
         "features.edges": (features.edges, 3),
@@ -110,12 +110,13 @@ def enter(
     for name, (tensor, axes) in vectors.items():
         check_vectors(name, tensor, size, axes)
         assert tensor is not None
-        if any(length != num_nodes for length in tensor.shape[tensor.dim() - axes : -1]):
-            raise ValueError(f"{name} must be of the {num_nodes} nodes, got shape {list(tensor.shape)}")
+        shape = [*batch, *[num_nodes] * (axes - 1), size]
+        if list(tensor.shape) != shape:
+            raise ValueError(f"{name} must have shape {shape}, as features.nodes has it, got {list(tensor.shape)}")
         check_alike("the weights", weight, **{name: tensor})
     check_mask("adjacency", adjacency, (num_nodes, num_nodes), weight)
     check_mask("node_mask", node_mask, (num_nodes,), weight)
-    check_batches(**vectors, adjacency=(adjacency, 2), node_mask=(node_mask, 1))
+    check_batches(**{"features.nodes": (features.nodes, 2)}, adjacency=(adjacency, 2), node_mask=(node_mask, 1))
     return (features, hidden) if node_mask is None else (_present(features, node_mask), _present(hidden, node_mask))
 
 

@@ -18,7 +18,8 @@ WHOLE_NUMBERS = (torch.int8, torch.int16, torch.int32, torch.int64)
 
 def check_spec(name: str, spec: Any) -> None:
     """The features of an algorithm by name."""
-    if not isinstance(spec, Mapping) or not all(isinstance(feature, FeatureSpec) for feature in spec.values()):
+    features = list(spec.values()) if isinstance(spec, Mapping) else []
+    if not features or not all(isinstance(feature, FeatureSpec) for feature in features):
         raise ValueError(f"{name} must be the name of an algorithm or a spec, got {shown(spec)}")
 
 
@@ -47,6 +48,7 @@ def check_lengths(lengths: Any) -> None:
     """The number of hints of each example, [B]."""
     if not isinstance(lengths, Tensor):
         raise ValueError(f"lengths must be a tensor [B] of whole numbers, got {shown(lengths)}")
+    check_dense("lengths", lengths)
     if lengths.dim() != 1 or not lengths.shape[0] or lengths.dtype not in WHOLE_NUMBERS:
         raise ValueError(f"lengths must be a tensor [B] of whole numbers, got {_described(lengths)}")
 
@@ -57,11 +59,14 @@ def check_training_batch(network: "Network", batch: Any, teacher_forced: Any) ->
 
     if not isinstance(batch, Batch):
         raise ValueError(f"batch must be a Batch, as `pack` makes it, got {shown(batch)}")
-    check_prediction(network, batch.inputs, None, batch.lengths, batch.node_mask)
+    _check_inputs(network, batch.inputs, batch.lengths, batch.node_mask)
     num_nodes, count = batch.inputs["node_scalar"].shape[-2], batch.lengths.shape[0]
     check_packed("outputs", network.outputs, batch.outputs, (count,), num_nodes, batch.lengths)
-    if not isinstance(teacher_forced, Tensor) or teacher_forced.dtype != torch.bool:
-        raise ValueError(f"teacher_forced must be a bool tensor [T - 1, B], got {_described(teacher_forced)}")
+    if not isinstance(teacher_forced, Tensor):
+        raise ValueError(f"teacher_forced must be a bool tensor [T - 1, B], got {shown(teacher_forced)}")
+    check_dense("teacher_forced", teacher_forced)
+    if teacher_forced.dtype != torch.bool:
+        raise ValueError(f"teacher_forced must be a bool tensor [T - 1, B], got {teacher_forced.dtype}")
     steps = teacher_forced.shape[0] + 1 if teacher_forced.dim() else 0
     if teacher_forced.dim() != 2 or teacher_forced.shape[1] != count:
         raise ValueError(f"teacher_forced must be [T - 1, {count}], got shape {list(teacher_forced.shape)}")
@@ -71,20 +76,10 @@ def check_training_batch(network: "Network", batch: Any, teacher_forced: Any) ->
 
 
 def check_prediction(network: "Network", inputs: Any, first_hints: Any, lengths: Any, node_mask: Any) -> None:
-    """What a prediction is made of; hints are not looked at where they are None."""
-    check_lengths(lengths)
-    if not isinstance(inputs, Mapping) or not isinstance(inputs.get("node_scalar"), Tensor):
-        raise ValueError(f"inputs must be packed features with a node_scalar among them, got {shown(inputs)}")
-    nodes, count = inputs["node_scalar"], lengths.shape[0]
-    if nodes.dim() != 3:
-        raise ValueError(f"inputs['node_scalar'] must be [B, N, features], got {_described(nodes)}")
-    num_nodes = nodes.shape[-2]
-    weight = next(network.parameters())
-    check_device("lengths", lengths, "the weights", weight)
-    check_packed("inputs", network.inputs, inputs, (count,), num_nodes, weight)
-    if first_hints is not None and network.hints:
-        check_packed("first_hints", network.hints, first_hints, (count,), num_nodes, weight)
-    check_mask("node_mask", node_mask, (count, num_nodes), weight)
+    """What a prediction is made of."""
+    _check_inputs(network, inputs, lengths, node_mask)
+    num_nodes = inputs["node_scalar"].shape[-2]
+    check_packed("first_hints", network.hints, first_hints, (lengths.shape[0],), num_nodes, lengths)
 
 
 def check_packed(
@@ -106,11 +101,25 @@ def check_packed(
         check_device(where, tensor, "the weights", beside)
 
 
+def _check_inputs(network: "Network", inputs: Any, lengths: Any, node_mask: Any) -> None:
+    check_lengths(lengths)
+    if not isinstance(inputs, Mapping) or not isinstance(inputs.get("node_scalar"), Tensor):
+        raise ValueError(f"inputs must be packed features with a node_scalar among them, got {shown(inputs)}")
+    nodes, count = inputs["node_scalar"], lengths.shape[0]
+    check_dense("inputs['node_scalar']", nodes)
+    if nodes.dim() != 3:
+        raise ValueError(f"inputs['node_scalar'] must be [B, N, features], got {_described(nodes)}")
+    weight = next(network.parameters())
+    check_device("lengths", lengths, "the weights", weight)
+    check_packed("inputs", network.inputs, inputs, (count,), nodes.shape[-2], weight)
+    check_mask("node_mask", node_mask, (count, nodes.shape[-2]), weight)
+
+
 def _check_data(name: str, tensor: Any) -> None:
     if not isinstance(tensor, Tensor):
         raise ValueError(f"{name} must be a tensor, got {shown(tensor)}")
     check_dense(name, tensor)
-    if tensor.is_complex() or tensor.is_quantized:
+    if tensor.is_complex():
         raise ValueError(f"{name} must hold plain numbers, got {tensor.dtype}")
 
 

@@ -14,6 +14,9 @@ from relational_transformer.nn.checks import (
 )
 
 LARGEST_BATCH = 2**20
+LARGEST_LEARNING_RATE = 1e3
+LARGEST_CLIP = 1e30
+"""Numbers beyond these are not those of float32, or of any training."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,9 @@ class Settings:
         for name in ("num_layers", "hidden_size", "batch_size", "num_heads", "node_hidden_size"):
             _check_whole(name, getattr(self, name), MOST.get(name, LARGEST_SIZE))
         check_sizes("edge_hidden_sizes", self.edge_hidden_sizes, "d_eh1, d_eh2")
-        for name in ("learning_rate", "gradient_clip"):
-            number = getattr(self, name)
-            if number is None and name == "gradient_clip":
-                continue
-            if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < float("inf"):
-                raise ValueError(f"{name} must be a number above 0, got {shown(number)}")
+        _check_number("learning_rate", self.learning_rate, LARGEST_LEARNING_RATE)
+        if self.gradient_clip is not None:
+            _check_number("gradient_clip", self.gradient_clip, LARGEST_CLIP)
         if not isinstance(self.processor, str):
             raise ValueError(f"processor must be the name of one, got {shown(self.processor)}")
         check_choice("global_mode", self.global_mode, ("cat", "core", "att"))
@@ -77,6 +77,13 @@ def _check_whole(name: str, number: Any, most: int) -> None:
         raise ValueError(f"{name} must be at least 1, got {shown(number)}")
     if number > most:
         raise ValueError(f"{name} must be at most {most}, got {shown(number)}")
+
+
+def _check_number(name: str, number: Any, most: float) -> None:
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < float("inf"):
+        raise ValueError(f"{name} must be a number above 0, got {shown(number)}")
+    if number > most:
+        raise ValueError(f"{name} must be at most {most:g}, got {shown(number)}")
 
 
 def check_heads(hidden_size: int, num_heads: int) -> None:

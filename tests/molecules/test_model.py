@@ -52,6 +52,28 @@ def test_padding_changes_nothing():
     torch.testing.assert_close(model(alone), model(molecules)[2:], rtol=1e-9, atol=1e-9)
 
 
+def test_whatever_absent_atoms_hold_results_and_gradients_have_the_same_bits():
+    model, molecules = make_model(), make_molecules()
+    absent = ~molecules.node_mask
+    pairs = absent.unsqueeze(-1) | absent.unsqueeze(-2)
+
+    def run(padding: float) -> list[torch.Tensor]:
+        atoms = molecules.atoms.masked_fill(absent.unsqueeze(-1), padding)
+        bonds = molecules.bonds.masked_fill(pairs.unsqueeze(-1), padding)
+        positions = molecules.positions.masked_fill(absent.unsqueeze(-1), padding).requires_grad_()
+        energies = model(Molecules(atoms, bonds, positions, molecules.node_mask))
+        return [
+            energies,
+            *torch.autograd.grad(energies.square().sum(), [positions, *model.parameters()], materialize_grads=True),
+        ]
+
+    expected = run(0.0)
+    assert all(tensor.isfinite().all() for tensor in expected)
+    for padding in (1e200, -torch.inf, torch.nan):
+        for ours, theirs in zip(run(padding), expected, strict=True):
+            assert torch.equal(ours, theirs)
+
+
 def test_a_distance_and_a_bond_are_both_seen():
     model, molecules = make_model(), make_molecules()
     apart = molecules.positions.clone()

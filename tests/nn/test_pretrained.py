@@ -148,6 +148,110 @@ def test_the_files_are_as_readable_as_others(tmp_path: Path):
     assert len({path.stat().st_mode for path in tmp_path.iterdir()}) == 1
 
 
+def change_config(folder: Path, **changes) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    config["arguments"].update(changes)
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+class TestWhatIsNotAsItWasSaved:
+    def test_a_hole_in_the_weights(self, tmp_path: Path):
+        """As a disk leaves one that was full, or switched off."""
+        make_layer().save_pretrained(tmp_path)
+        weights = tmp_path / "model.safetensors"
+        content = bytearray(weights.read_bytes())
+        content[-200:-100] = bytes(100)
+        weights.write_bytes(content)
+        with pytest.raises(ValueError, match=r"model\.safetensors is damaged \(its checksum does not fit\)"):
+            RelationalTransformerLayer.from_pretrained(tmp_path)
+
+    def test_a_configuration_of_the_same_sizes(self, tmp_path: Path):
+        """Two heads of three or three of two: the same weights, another model."""
+        make_layer(num_heads=2, head_size=3).save_pretrained(tmp_path)
+        change_config(tmp_path, num_heads=3, head_size=2)
+        with pytest.raises(ValueError, match=r"config\.json is not the configuration that .* was saved with"):
+            RelationalTransformerLayer.from_pretrained(tmp_path)
+
+    def test_a_configuration_with_other_spaces_is_the_same(self, tmp_path: Path):
+        make_layer().save_pretrained(tmp_path)
+        change_config(tmp_path)
+        RelationalTransformerLayer.from_pretrained(tmp_path)
+
+    def test_weights_without_a_checksum_are_loaded(self, tmp_path: Path):
+        """As they were saved before there was one."""
+        safetensors = pytest.importorskip("safetensors.torch")
+        layer = make_layer()
+        layer.save_pretrained(tmp_path)
+        safetensors.save_file(dict(layer.state_dict()), tmp_path / "model.safetensors", metadata={"format": "pt"})
+        assert_same(RelationalTransformerLayer.from_pretrained(tmp_path), layer, *make_graph(2))
+
+    def test_weights_of_another_type(self, tmp_path: Path):
+        safetensors = pytest.importorskip("safetensors.torch")
+        layer = make_layer()
+        layer.save_pretrained(tmp_path)
+        whole = {name: tensor.long() for name, tensor in layer.state_dict().items()}
+        safetensors.save_file(whole, tmp_path / "model.safetensors")
+        with pytest.raises(ValueError, match=r"model\.safetensors is not what it should be .* is torch\.int64"):
+            RelationalTransformerLayer.from_pretrained(tmp_path)
+
+    @pytest.mark.parametrize("num_layers", [9_999, 10**6, 10**30, -1, 2.0, True, "2", None, [2]])
+    def test_no_memory_is_taken_for_layers_that_are_not_saved(
+        self, tmp_path: Path, num_layers: object, monkeypatch: pytest.MonkeyPatch
+    ):
+        make_stack().save_pretrained(tmp_path)
+        change_config(tmp_path, num_layers=num_layers)
+        built: list[torch.device] = []
+        monkeypatch.setattr(RelationalTransformerLayer, "reset_parameters", lambda layer: built.append(place_of(layer)))
+        with pytest.raises(ValueError, match=r"config\.json"):
+            RelationalTransformer.from_pretrained(tmp_path)
+        assert {device.type for device in built} <= {"meta"}
+        assert len(built) < 200
+
+    def test_no_memory_is_taken_for_vectors_that_are_not_saved(self, tmp_path: Path):
+        make_stack().save_pretrained(tmp_path)
+        change_config(tmp_path, node_size=60_000, node_hidden_size=60_000)  # 14 GB a weight
+        with pytest.raises(ValueError, match=r"does not fit .*config\.json: node_input\.weight has shape \[6, 4\]"):
+            RelationalTransformer.from_pretrained(tmp_path)
+
+    @pytest.mark.parametrize("kept", [0, 1, 8, 100, 0.5])
+    def test_weights_that_are_cut_off(self, tmp_path: Path, kept: float):
+        make_layer().save_pretrained(tmp_path)
+        weights = tmp_path / "model.safetensors"
+        content = weights.read_bytes()
+        weights.write_bytes(content[: int(kept * len(content)) if isinstance(kept, float) else kept])
+        with pytest.raises(ValueError, match=r"model\.safetensors is damaged"):
+            RelationalTransformerLayer.from_pretrained(tmp_path)
+
+    def test_a_configuration_that_is_no_text(self, tmp_path: Path):
+        make_layer().save_pretrained(tmp_path)
+        (tmp_path / "config.json").write_bytes(b'{"class": "\xff\xfe"}')
+        with pytest.raises(ValueError, match=r"config\.json is not text"):
+            RelationalTransformerLayer.from_pretrained(tmp_path)
+
+    def test_folders_that_are_none(self, tmp_path: Path):
+        for folder in (None, 3, b"folder", "", "a\0b", ["folder"]):
+            with pytest.raises(ValueError, match="folder_or_name must be"):
+                RelationalTransformerLayer.from_pretrained(folder)  # pyright: ignore[reportArgumentType]
+            with pytest.raises(ValueError, match="folder must be"):
+                make_layer().save_pretrained(folder)  # pyright: ignore[reportArgumentType]
+
+    def test_a_module_that_looks_into_its_tensors(self, tmp_path: Path):
+        """It has no outline, and is built at once."""
+        Looking(3).save_pretrained(tmp_path)
+        assert Looking.from_pretrained(tmp_path).linear.weight.shape == (3, 3)
+
+
+def place_of(layer: torch.nn.Module) -> torch.device:
+    return next(layer.parameters()).device
+
+
+class Looking(Pretrained):
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.size, self.linear = size, torch.nn.Linear(size, size)
+        assert self.linear.weight.sum().item() < 1e9
+
+
 class TestMistakesAreToldInOneSentence:
     def test_a_model_that_takes_any_argument(self, tmp_path: Path):
         with pytest.raises(TypeError, match="Open must name all arguments it takes"):

@@ -132,7 +132,7 @@ def test_globals_are_required_exactly_where_the_model_has_them():
         (
             torch.zeros(2, 5, 7).long(),
             torch.zeros(2, 5, 5, 4),
-            "nodes must be of a floating-point type, got torch.int64",
+            "nodes must be a floating-point tensor, got torch.int64",
         ),
         (torch.zeros(2, 5, 7), torch.zeros(3, 5, 5, 4), r"batch axes do not fit together: nodes \[2\], edges \[3\]"),
         ((torch.zeros(5, 4), torch.zeros(5, 4)), torch.zeros(5, 5, 4), r"got shape \[5, 4\] and \[5, 4\]"),

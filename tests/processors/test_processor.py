@@ -86,6 +86,30 @@ def test_absent_nodes_reach_nobody(name: str, changes: dict) -> None:
 
 
 @every_processor
+def test_whatever_absent_nodes_hold_results_and_gradients_have_the_same_bits(name: str, changes: dict) -> None:
+    processor = make(name, **changes)
+    features, hidden, adjacency = random_step(processor, 7)
+    node_mask = torch.arange(7) < torch.tensor([[4], [6]])
+    pairs = node_mask.unsqueeze(-1) & node_mask.unsqueeze(-2)
+
+    def fill(state: GraphState, padding: float) -> GraphState:
+        edges = None if state.edges is None else state.edges.masked_fill(~pairs.unsqueeze(-1), padding)
+        return GraphState(state.nodes.masked_fill(~node_mask.unsqueeze(-1), padding), edges, state.globals)
+
+    def run(padding: float) -> list[Tensor]:
+        state = processor(fill(features, padding), fill(hidden, padding), adjacency, node_mask)
+        present = [state.nodes[node_mask]] + ([] if state.edges is None else [state.edges[pairs]])
+        loss = torch.stack([part.square().sum() for part in present]).sum()
+        return [*present, *torch.autograd.grad(loss, list(processor.parameters()), materialize_grads=True)]
+
+    expected = run(0.0)
+    assert all(tensor.isfinite().all() for tensor in expected)
+    for padding in (1e100, torch.inf, torch.nan):
+        for ours, theirs in zip(run(padding), expected, strict=True):
+            assert torch.equal(ours, theirs)
+
+
+@every_processor
 def test_gradients_reach_every_parameter(name: str, changes: dict) -> None:
     processor = make(name, **changes)
     features, hidden, adjacency = random_step(processor, 5)

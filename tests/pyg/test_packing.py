@@ -24,6 +24,26 @@ def test_pairs_are_all_those_of_a_graph():
     assert sorted(map(tuple, pairs.T.tolist())) == [(0, 0), (0, 2), (1, 1), (2, 0), (2, 2), (3, 3)]
 
 
+def test_what_stands_for_missing_edges_matters_only_within_a_graph():
+    """Graphs with all their edges: NaN stands in the padding alone."""
+    sizes = torch.tensor([3, 1, 2])
+    batch = torch.arange(3).repeat_interleave(sizes)
+    edge_index = (batch.unsqueeze(0) == batch.unsqueeze(1)).nonzero().T
+    packing, nodes = Packing.of(edge_index, 6, batch), torch.randn(6, 6)
+    model = RelationalTransformer(6, 5, node_size=8, edge_size=4, num_heads=2, head_size=4, node_hidden_size=8)
+    edges = torch.randn(edge_index.shape[1], 5)
+    results = []
+    for padding in (0.0, torch.nan):
+        dense = packing.pack_edges(edges, missing=torch.full((5,), padding))
+        output = model(packing.pack_nodes(nodes), dense, node_mask=packing.node_mask)
+        wanted = packing.unpack_nodes(output.nodes), packing.unpack_edges(output.edges)
+        loss = wanted[0].square().sum() + wanted[1].square().sum()
+        results.append([*wanted, *torch.autograd.grad(loss, list(model.parameters()))])
+    for zeros, nans in zip(*results, strict=True):
+        assert zeros.isfinite().all()
+        assert torch.equal(zeros, nans)
+
+
 def test_a_whole_stack_runs_on_a_packed_batch():
     """Missing edges keep their own vectors from layer to layer; padding changes nothing."""
     model = RelationalTransformer(

@@ -2,6 +2,7 @@
 
 import difflib
 import operator
+import os
 from typing import Any, get_args
 
 import numpy as np
@@ -13,21 +14,34 @@ from relational_transformer.clrs.feature import FeatureVersion
 STRING_MATCHERS = ("naive_string_matcher", "kmp_matcher")
 LARGEST_LENGTH = 20_000  # pointers are int16, and some algorithms have more nodes than their length says
 LARGEST_SEED = 2**32 - 1
+LARGEST_COUNT = 10**12
 
 
 def check_name(name: str) -> str:
     """An algorithm's name. The error lists all of them, and the one most like what was given."""
+    if not isinstance(name, str):
+        raise ValueError(f"The name of an algorithm is a string, not {shown(name)}.")
     if name in ALGORITHMS:
         return name
-    spelled = str(name).lower().replace("-", "_").replace(" ", "_")
+    spelled = name.lower().replace("-", "_").replace(" ", "_")
     nearest = difflib.get_close_matches(spelled, ALGORITHMS, n=1, cutoff=0.5)
     suggestion = f" Did you mean {nearest[0]!r}?" if nearest else ""
-    raise ValueError(f"There is no algorithm {name!r}.{suggestion} Known are: {', '.join(sorted(ALGORITHMS))}.")
+    raise ValueError(f"There is no algorithm {shown(name)}.{suggestion} Known are: {', '.join(sorted(ALGORITHMS))}.")
 
 
 def check_count(count: Any, what: str = "num_samples", smallest: int = 1) -> int:
     """A number of things, as an int."""
-    return _whole_number(count, what, smallest)
+    return _whole_number(count, what, smallest, LARGEST_COUNT)
+
+
+def check_memory(num_samples: int, bytes_of_one: int) -> None:
+    """Examples whose inputs alone fit this machine's memory; their hints take several times as much."""
+    available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if num_samples * bytes_of_one > available:
+        raise ValueError(
+            f"The num_samples is {num_samples}; their inputs take {num_samples * bytes_of_one / 2**30:,.0f} GiB, and "
+            f"this machine has {available / 2**30:,.0f}. Draw fewer at a time, or use stream."
+        )
 
 
 def check_seed(seed: Any, what: str = "seed") -> int:
@@ -37,8 +51,10 @@ def check_seed(seed: Any, what: str = "seed") -> int:
 
 def check_version(version: FeatureVersion) -> FeatureVersion:
     """A version of the features."""
-    if version not in get_args(FeatureVersion):
-        raise ValueError(f"The version is {version!r}; there are {' and '.join(map(repr, get_args(FeatureVersion)))}.")
+    if not isinstance(version, str) or version not in get_args(FeatureVersion):
+        raise ValueError(
+            f"The version is {shown(version)}; there are {' and '.join(map(repr, get_args(FeatureVersion)))}."
+        )
     return version
 
 
@@ -56,9 +72,18 @@ def _whole_number(value: Any, what: str, smallest: int, largest: int | None = No
             raise TypeError("a truth value is no number")
         number = operator.index(value)
     except TypeError:
-        raise ValueError(f"The {what} is {value!r}; it must be a whole number.") from None
+        raise ValueError(f"The {what} is {shown(value)}; it must be a whole number.") from None
     if number < smallest:
-        raise ValueError(f"The {what} is {number}; it must be at least {smallest}.")
+        raise ValueError(f"The {what} is {shown(number)}; it must be at least {smallest}.")
     if largest is not None and number > largest:
-        raise ValueError(f"The {what} is {number}; it must be at most {largest}.")
+        raise ValueError(f"The {what} is {shown(number)}; it must be at most {largest}.")
     return number
+
+
+def shown(value: Any) -> str:
+    """What was given, in a few words."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # an integer of thousands of digits has none, and others have faults of their own
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= 80 else f"a value of type {type(value).__name__}"

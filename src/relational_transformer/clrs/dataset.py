@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from relational_transformer.clrs.checks import STRING_MATCHERS, check_count, check_name, check_version
+from relational_transformer.clrs.checks import STRING_MATCHERS, check_count, check_name, check_version, shown
 from relational_transformer.clrs.feature import FeatureVersion
 from relational_transformer.clrs.sampling import sample
 from relational_transformer.clrs.storage import DamagedFileError, load, save
@@ -50,8 +50,8 @@ MULTIPLIERS: dict[str, int] = {
 def canonical_split(name: str, split: SplitName, num_samples: int | None = None) -> Split:
     """What a split of an algorithm consists of; `num_samples` replaces its usual number of examples."""
     check_name(name)
-    if split not in tuple(SPLITS):
-        raise ValueError(f"There is no split {split!r}; the splits are {', '.join(SPLITS)}.")
+    if not isinstance(split, str) or split not in SPLITS:
+        raise ValueError(f"There is no split {shown(split)}; the splits are {', '.join(SPLITS)}.")
     usual = SPLITS[split]
     count = usual.num_samples if split == "train" else usual.num_samples * MULTIPLIERS.get(name, 1)
     return Split(count if num_samples is None else check_count(num_samples), usual.length, usual.seed)
@@ -119,4 +119,6 @@ def cache_folder(cache: Path | str | None = None) -> Path:
     """The folder given, or the one in the environment, or the user's cache."""
     if cache is None:
         cache = os.environ.get(CACHE_VARIABLE) or Path.home() / ".cache" / "relational_transformer"
+    if not isinstance(cache, str | Path) or "\0" in str(cache):
+        raise ValueError(f"The cache is {shown(cache)}; it must be the name of a folder.")
     return Path(cache).expanduser()

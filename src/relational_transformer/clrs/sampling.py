@@ -5,6 +5,7 @@ from relational_transformer.clrs.checks import (
     STRING_MATCHERS,
     check_count,
     check_length,
+    check_memory,
     check_name,
     check_seed,
     check_version,
@@ -45,6 +46,7 @@ def sample(name: str, num_samples: int, length: int, seed: int, *, version: Feat
     batch = max(1, BATCH_BYTES // sum(array.nbytes for array in one))
     num_nodes = implementation.features(one)["pos"].shape[1]
 
+    check_memory(num_samples, sum(array.nbytes for array in implementation.features(one).values()))
     spec = spec_of(name, version="2.0")  # what the traces write; what was not asked for is left out at the end
     inputs = allocate(spec, Stage.INPUT, (num_samples,), num_nodes)
     outputs = allocate(spec, Stage.OUTPUT, (num_samples,), num_nodes)

@@ -52,7 +52,7 @@ class RelationalStep(nn.Module):
 
     def forward(self, graphs: GraphBatch, state: State) -> State:
         nodes, edges = state
-        return tuple(self.layer(nodes, edges, node_mask=graphs.node_mask))
+        return tuple(self.layer(nodes, edges, node_mask=graphs.node_mask, checked=True))  # padding is zeros here
 
 
 class RelationalOutput(nn.Module):

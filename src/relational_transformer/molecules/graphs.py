@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from relational_transformer.nn.checks import check_tensor
+from relational_transformer.pyg.checks import check_rows
 from relational_transformer.pyg.packing import Packing
 
 if TYPE_CHECKING:
@@ -37,10 +39,15 @@ class Molecules(NamedTuple):
     @classmethod
     def of(cls, batch: "Data") -> "Molecules":
         """The molecules of a PyG batch with `x`, `edge_index`, `edge_attr` and `pos`, as its QM9 has them."""
-        x, edge_index, edge_attr, positions = batch.x, batch.edge_index, batch.edge_attr, batch.pos
+        x, edge_index, edge_attr, positions = (
+            getattr(batch, name, None) for name in ("x", "edge_index", "edge_attr", "pos")
+        )
         if x is None or edge_index is None or edge_attr is None or positions is None:
-            raise ValueError("molecules need x, edge_index, edge_attr and pos, and some of them are missing")
-        packing = Packing.of(edge_index, x.shape[0], batch.batch)
+            raise ValueError("molecules need x, edge_index, edge_attr and pos, and some of them are missing in batch")
+        check_tensor("x", x, axes=2)
+        packing = Packing.of(edge_index, x.shape[0], getattr(batch, "batch", None))
+        check_tensor("edge_attr", edge_attr, axes=2)
+        check_rows("pos", positions, x.shape[0], "atoms")
         bonds = packing.pack_edges(edge_attr, missing=edge_attr.new_zeros(edge_attr.shape[-1]))
         return cls(packing.pack_nodes(x), bonds, packing.pack_nodes(positions), packing.node_mask)
 

@@ -6,9 +6,20 @@ import torch
 from torch import Tensor, nn
 
 from relational_transformer.nn import Pretrained, RelationalTransformer
+from relational_transformer.nn.checks import (
+    check_alike,
+    check_batches,
+    check_choice,
+    check_mask,
+    check_size,
+    check_tensor,
+    check_vectors,
+    shown,
+)
 from relational_transformer.nn.initialization import reset_linear
+from relational_transformer.nn.padding import present_nodes
 
-from .distances import distance_basis
+from .distances import check_basis, distance_basis
 from .graphs import Molecules
 
 Readout = Literal["sum", "mean"]
@@ -65,8 +76,9 @@ class MoleculeRegressor(Pretrained):
         readout: Readout = "sum",
     ) -> None:
         super().__init__()
-        if readout not in get_args(Readout):
-            raise ValueError(f"readout must be one of {', '.join(get_args(Readout))}, got {readout!r}")
+        check_size(atom_size=atom_size, bond_size=bond_size)
+        check_basis(distance_size, longest_distance, names=("distance_size", "longest_distance"))
+        check_choice("readout", readout, get_args(Readout))
         self.atom_size = atom_size
         self.bond_size = bond_size
         self.node_size = node_size
@@ -105,12 +117,19 @@ class MoleculeRegressor(Pretrained):
 
     def set_scale(self, targets: Tensor) -> None:
         """Take mean and spread from the training targets [M], two of them at least."""
+        check_tensor("targets", targets)
+        if targets.is_meta and not self.mean.is_meta:
+            raise ValueError("targets must hold numbers, got a tensor on the meta device")
         if targets.numel() < 2:
             raise ValueError(f"the spread of targets needs two of them, got {targets.numel()}")
         self.mean.copy_(targets.mean())
         self.std.copy_(targets.std().clamp_min(1e-12))
 
     def forward(self, molecules: Molecules) -> Tensor:
+        """One number for each molecule; whatever absent atoms hold reaches none, and no gradient."""
+        self._check(molecules)
+        # Distances to where an absent atom is not may be NaN, and their gradient as well.
+        molecules = molecules._replace(positions=present_nodes(molecules.positions, molecules.node_mask))
         nearness = distance_basis(molecules.distances(), self.distance_size, self.longest_distance)
         nodes, _, _ = self.transformer(
             molecules.atoms, (molecules.bonds, nearness), node_mask=molecules.node_mask
@@ -120,3 +139,20 @@ class MoleculeRegressor(Pretrained):
         if self.readout == "mean":
             total = total / molecules.node_mask.sum(-1).clamp_min(1)
         return self.mean + self.std * total
+
+    def _check(self, molecules: Molecules) -> None:
+        if not isinstance(molecules, Molecules):
+            raise ValueError(f"molecules must be Molecules, got {shown(molecules)}")
+        atoms, bonds, positions, node_mask = molecules
+        check_vectors("atoms", atoms, self.atom_size, axes=2)
+        check_vectors("bonds", bonds, self.bond_size, axes=3)
+        check_vectors("positions", positions, 3, axes=2)
+        num_atoms = atoms.shape[-2]
+        for name, tensor, axes in (("bonds", bonds, 2), ("positions", positions, 1)):
+            if any(length != num_atoms for length in tensor.shape[-1 - axes : -1]):
+                raise ValueError(f"{name} must be of the {num_atoms} atoms, got shape {list(tensor.shape)}")
+        check_alike("the weights", self.readout_in.weight, atoms=atoms, bonds=bonds, positions=positions)
+        if node_mask is None:
+            raise ValueError("node_mask must be given, got None")
+        check_mask("node_mask", node_mask, (num_atoms,), atoms)
+        check_batches(atoms=(atoms, 2), bonds=(bonds, 3), positions=(positions, 2), node_mask=(node_mask, 1))

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from relational_transformer.nn.checks import check_positive, shown
+
 if TYPE_CHECKING:
     from torch_geometric.datasets import QM9
 
 EVALUATION_MOLECULES = 10_000
+MOST_MOLECULES = 10**9
 
 
 class Target(NamedTuple):
@@ -59,8 +62,8 @@ def find_target(name: str) -> Target:
     >>> find_target("u0_atom").column, find_target("u0_atom").unit
     (12, 'eV')
     """
-    if name not in TARGETS:
-        raise ValueError(f"no target of QM9 is called {name!r}; there are {', '.join(TARGETS)}")
+    if not isinstance(name, str) or name not in TARGETS:
+        raise ValueError(f"no target of QM9 is called {shown(name)}; there are {', '.join(TARGETS)}")
     return TARGETS[name]
 
 
@@ -80,6 +83,8 @@ def load_qm9(folder: Path | str) -> "QM9":
     except ModuleNotFoundError:
         message = "QM9 needs PyTorch Geometric: pip install '.[pyg]' in a checkout"
         raise ModuleNotFoundError(message, name="torch_geometric") from None
+    if not isinstance(folder, str | Path):
+        raise ValueError(f"folder must be a string or a path, got {shown(folder)}")
     folder = Path(folder).expanduser()
     try:
         # What PyG says of its progress is no result of the program; and where a file cannot be read without unpickling,
@@ -105,9 +110,15 @@ def split_indices(count: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
     >>> [len(part) for part in split_indices(130_831)], [len(part) for part in split_indices(50)]
     ([110831, 10000, 10000], [40, 5, 5])
     """
+    check_positive(count=count)
+    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**32:
+        # Of a longer one torch would take the last 32 bits alone.
+        raise ValueError(f"seed must be an integer from 0 to 2^32 - 1, got {shown(seed)}")
     each = min(EVALUATION_MOLECULES, count // 10)
     if each < 1:
-        raise ValueError(f"at least 10 molecules are needed to have some to test on, got {count}")
+        raise ValueError(f"at least 10 molecules are needed to have some to test on, got count={count}")
+    if count > MOST_MOLECULES:
+        raise ValueError(f"count must be at most {MOST_MOLECULES}, got {shown(count)}")
     order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
     validation, test, training = order.split([each, each, count - 2 * each])
     return training, validation, test

@@ -7,8 +7,23 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from . import kernels
-from .checks import check_edges, check_last_size, check_mask, check_not_negative, check_positive, check_same_dtype
+from .checks import (
+    LARGEST_SIZE,
+    check_alike,
+    check_batches,
+    check_edges,
+    check_flag,
+    check_globals,
+    check_mask,
+    check_positive,
+    check_size,
+    check_size_or_zero,
+    check_tensor,
+    check_vectors,
+    shown,
+)
 from .initialization import reset_linear
+from .padding import present_nodes
 
 
 class AttentionOutput(NamedTuple):
@@ -30,6 +45,9 @@ def causal_mask(size: int, device: torch.device | str | None = None) -> Tensor:
     >>> causal_mask(3).int().tolist()
     [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
     """
+    if not torch.compiler.is_compiling():
+        check_size_or_zero(size=size)
+        _check_device(device)
     return torch.ones(size, size, dtype=torch.bool, device=device).tril()
 
 
@@ -60,7 +78,9 @@ def relational_attention(
         edges: ``edges[..., i, j, :]`` is $e_{ij}$, along which i attends to j, [..., Nq, Nk, edge_size].
         edge_weight: $W_e^Q, W_e^K, W_e^V$ stacked, [3·H·D, edge_size].
         num_heads: H.
-        attention_mask: bool, True where i may attend to j, [..., Nq, Nk]. A row without any gives zeros.
+        attention_mask: bool, True where i may attend to j, [..., Nq, Nk]. A row without any gives zeros. Where it is
+            False, $e_{ij}$ does not matter, nor does a query that attends to nothing, or a key and value that nothing
+            attends to: whatever they hold, NaN as well, reaches no message and no gradient.
         need_weights: also return the attention weights.
 
     >>> nodes, edges = torch.randn(2, 5, 8), torch.randn(2, 5, 5, 3)
@@ -68,8 +88,34 @@ def relational_attention(
     >>> out.messages.shape, out.weights.shape
     (torch.Size([2, 5, 8]), torch.Size([2, 2, 5, 5]))
     """
-    size = query.shape[-1]
     _check_attention(query, key, value, edges, edge_weight, num_heads, attention_mask)
+    check_flag(need_weights=need_weights)
+    if attention_mask is not None:
+        query, key, value, edges = _only_attended(query, key, value, edges, attention_mask)
+    return _attend(query, key, value, edges, edge_weight, num_heads, attention_mask, need_weights)
+
+
+def _only_attended(
+    query: Tensor, key: Tensor, value: Tensor, edges: Tensor, mask: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The same with zeros in all that takes part in no pair of `mask` [..., Nq, Nk]: zero times NaN would be NaN."""
+    attends, is_attended = mask.any(-1), mask.any(-2)
+    key, value = present_nodes(key, is_attended), present_nodes(value, is_attended)
+    return present_nodes(query, attends), key, value, torch.where(mask.unsqueeze(-1), edges, 0)
+
+
+def _attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    edges: Tensor,
+    edge_weight: Tensor,
+    num_heads: int,
+    attention_mask: Tensor | None,
+    need_weights: bool,
+) -> AttentionOutput:
+    """`relational_attention` of what is known to fit, and to be finite wherever the mask hides it."""
+    size = query.shape[-1]
     if not need_weights and kernels.enabled(edges):
         messages = kernels.relational_attention(
             query, key, value, edges, edge_weight, num_heads=num_heads, attention_mask=attention_mask
@@ -118,8 +164,12 @@ class RelationalAttention(nn.Module):
 
     def __init__(self, *, node_size: int, edge_size: int, num_heads: int, head_size: int, global_size: int = 0) -> None:
         super().__init__()
-        check_positive(node_size=node_size, edge_size=edge_size, num_heads=num_heads, head_size=head_size)
-        check_not_negative(global_size=global_size)
+        check_size(node_size=node_size, edge_size=edge_size, num_heads=num_heads, head_size=head_size)
+        check_size_or_zero(global_size=global_size)
+        if num_heads * head_size > LARGEST_SIZE:
+            raise ValueError(
+                f"num_heads x head_size must be at most {LARGEST_SIZE}, got {num_heads} heads of head_size={head_size}"
+            )
         self.node_size = node_size
         self.edge_size = edge_size
         self.num_heads = num_heads
@@ -146,45 +196,72 @@ class RelationalAttention(nn.Module):
         attention_mask: Tensor | None = None,
         globals: Tensor | None = None,
         need_weights: bool = False,
+        checked: bool = False,
     ) -> AttentionOutput:
-        """Attend from `nodes` to themselves, or to `context`; `node_mask` [..., Nk] says which attended nodes exist."""
-        check_last_size("nodes", nodes, self.node_size)
-        check_last_size("edges", edges, self.edge_size)
-        if (globals is None) != (self.global_qkv is None):
-            raise ValueError(
-                f"globals must be {'given' if self.global_qkv is not None else 'None'} "
-                f"for an attention with global_size={self.global_size}"
-            )
-        num_keys = (nodes if context is None else context).shape[-2]
-        check_mask("node_mask", node_mask, (num_keys,))
-        check_mask("attention_mask", attention_mask, (nodes.shape[-2], num_keys))
+        """Attend from `nodes` to themselves, or to `context`; `node_mask` [..., Nk] says which attended nodes exist.
+
+        Whatever a node that is absent holds, or an edge along which nobody attends, reaches no message and no gradient.
+        `checked` is for modules that call this one: they have looked at all arguments, and what is masked is finite.
+        """
+        if not checked:
+            self._check(nodes, edges, context, node_mask, attention_mask, globals)
+            check_flag(need_weights=need_weights)
+        mask = attention_mask
         if node_mask is not None:
             present = node_mask.unsqueeze(-2)  # [..., 1, Nk]: nobody attends to an absent node
-            attention_mask = present if attention_mask is None else attention_mask & present
+            mask = present if mask is None else mask & present
+        read = None if checked else mask
+        if read is not None:
+            if context is None and node_mask is not None:
+                read = read & node_mask.unsqueeze(-1)  # what an absent node hears does not matter
+            attends, is_attended = read.any(-1), read.any(-2)
+            if context is None:
+                nodes = present_nodes(nodes, attends | is_attended)
+            else:
+                nodes, context = present_nodes(nodes, attends), present_nodes(context, is_attended)
 
         # The biases of the edge (and global) projections act on every pair alike: add them to the nodes, N times
         # fewer than the edges.
         shared = self.edge_qkv.bias
         if self.global_qkv is not None and globals is not None:
-            check_last_size("globals", globals, self.global_size)
             shared = shared + self.global_qkv(globals).unsqueeze(-2)
         if context is None:
             query, key, value = (self.node_qkv(nodes) + shared).chunk(3, dim=-1)
         else:
-            check_last_size("context", context, self.node_size)
             size = self.num_heads * self.head_size
             weight, bias = self.node_qkv.weight, self.node_qkv.bias
             query = F.linear(nodes, weight[:size], bias[:size]) + shared[..., :size]
             key, value = (F.linear(context, weight[size:], bias[size:]) + shared[..., size:]).chunk(2, dim=-1)
-        return relational_attention(
-            query,
-            key,
-            value,
-            edges,
-            self.edge_qkv.weight,
-            num_heads=self.num_heads,
-            attention_mask=attention_mask,
-            need_weights=need_weights,
+        if read is not None:
+            query, key, value, edges = _only_attended(query, key, value, edges, read)
+        return _attend(query, key, value, edges, self.edge_qkv.weight, self.num_heads, mask, need_weights)
+
+    def _check(
+        self,
+        nodes: Tensor,
+        edges: Tensor,
+        context: Tensor | None,
+        node_mask: Tensor | None,
+        attention_mask: Tensor | None,
+        globals: Tensor | None,
+    ) -> None:
+        check_vectors("nodes", nodes, self.node_size, axes=2)
+        if context is not None:
+            check_vectors("context", context, self.node_size, axes=2)
+        check_vectors("edges", edges, self.edge_size, axes=3)
+        check_globals(globals, self.global_size, "an attention")
+        num_queries, num_keys = nodes.shape[-2], (nodes if context is None else context).shape[-2]
+        check_edges(edges, num_queries, num_keys)
+        check_alike("the weights", self.node_qkv.weight, nodes=nodes, context=context, edges=edges, globals=globals)
+        check_mask("node_mask", node_mask, (num_keys,), nodes)
+        check_mask("attention_mask", attention_mask, (num_queries, num_keys), nodes)
+        check_batches(
+            nodes=(nodes, 2),
+            context=(context, 2),
+            edges=(edges, 3),
+            node_mask=(node_mask, 1),
+            attention_mask=(attention_mask, 2),
+            globals=(globals, 1),
         )
 
     def extra_repr(self) -> str:
@@ -201,20 +278,33 @@ def _check_attention(
     num_heads: int,
     attention_mask: Tensor | None,
 ) -> None:
+    check_tensor("query", query, axes=2)
     size = query.shape[-1]
     check_positive(num_heads=num_heads)
     if size % num_heads:
-        raise ValueError(f"num_heads must divide the {size} channels of query, got num_heads={num_heads}")
-    check_last_size("key", key, size)
-    check_last_size("value", value, size)
+        raise ValueError(f"num_heads must divide the {size} channels of query, got num_heads={shown(num_heads)}")
+    check_vectors("key", key, size, axes=2)
+    check_vectors("value", value, size, axes=2)
     if value.shape[-2] != key.shape[-2]:
         raise ValueError(f"value must have the {key.shape[-2]} nodes of key, got shape {list(value.shape)}")
+    check_tensor("edges", edges, axes=3)
     check_edges(edges, query.shape[-2], key.shape[-2])
+    check_tensor("edge_weight", edge_weight, axes=2)
     if edge_weight.dim() != 2 or edge_weight.shape[0] != 3 * size or edge_weight.shape[1] != edges.shape[-1]:
         raise ValueError(
             f"edge_weight must be [3 x {size}, {edges.shape[-1]}] (q, k and v of {edges.shape[-1]}-channel edges), "
             f"got shape {list(edge_weight.shape)}"
         )
-    if not torch.is_autocast_enabled(edges.device.type):
-        check_same_dtype(query=query, key=key, value=value, edges=edges)
-    check_mask("attention_mask", attention_mask, (query.shape[-2], key.shape[-2]))
+    check_alike("query", query, key=key, value=value, edges=edges, edge_weight=edge_weight)
+    check_mask("attention_mask", attention_mask, (query.shape[-2], key.shape[-2]), query)
+    check_batches(
+        query=(query, 2), key=(key, 2), value=(value, 2), edges=(edges, 3), attention_mask=(attention_mask, 2)
+    )
+
+
+def _check_device(device: torch.device | str | None) -> None:
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, TypeError, AssertionError) as error:  # torch has an error of its own for each device
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"device must be one that is here, got {shown(device)} ({reason})") from None

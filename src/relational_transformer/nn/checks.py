@@ -1,42 +1,112 @@
-"""Checks of arguments, with messages that say what came and what was expected."""
+"""Checks of arguments, with messages that name the argument and say what came and what was expected.
 
+Whatever is wrong with an argument, its type as well, is a ValueError. Only types, shapes, dtypes and devices are looked
+at, never the numbers in a tensor: nothing waits for a GPU, and compilers and exporters see through it.
+"""
+
+import math
+import sys
 from collections.abc import Sequence
+from typing import Any
 
+import torch
 from torch import Tensor, broadcast_shapes
-from torch import bool as torch_bool
 from torch.compiler import is_compiling
 
+LARGEST_SIZE = 2**16
+"""Of a vector. Larger ones are mistakes, and would fill any memory before they are found to be."""
+MOST_LAYERS = 10_000
 
-def check_positive(**sizes: int) -> None:
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def check_positive(**sizes: Any) -> None:
     """Every size must be a positive integer."""
     for name, size in sizes.items():
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise ValueError(f"{name} must be a positive integer, got {size!r}")
+            raise ValueError(f"{name} must be a positive integer, got {shown(size)}")
 
 
-def check_not_negative(**sizes: int) -> None:
-    """Every size must be an integer from 0 on, 0 for what is not there."""
+def check_size(most: int = LARGEST_SIZE, /, **sizes: Any) -> None:
+    """Every size must be a positive integer, and not a huge one."""
+    check_positive(**sizes)
     for name, size in sizes.items():
-        if size != 0:
-            check_positive(**{name: size})
+        if size > most:
+            raise ValueError(f"{name} must be at most {most}, got {shown(size)}")
 
 
-def check_last_size(name: str, tensor: Tensor, size: int) -> None:
-    """The last axis of `tensor` must have `size` channels."""
+def check_size_or_zero(**sizes: Any) -> None:
+    """The same, or 0 for what is not there."""
+    for name, size in sizes.items():
+        if type(size) is not int or size != 0:
+            check_size(**{name: size})
+
+
+def check_sizes(name: str, sizes: Any, meaning: str) -> tuple[int, int]:
+    """Two sizes, as a tuple."""
+    if not isinstance(sizes, tuple | list) or len(sizes) != 2:
+        raise ValueError(f"{name} must be two sizes ({meaning}), got {shown(sizes)}")
+    check_size(**{f"{name}[{number}]": size for number, size in enumerate(sizes)})
+    return sizes[0], sizes[1]
+
+
+def check_number(name: str, number: Any, least: float = 0.0, below: float = math.inf) -> None:
+    """A number from `least` on and less than `below`."""
+    if (
+        isinstance(number, bool)
+        or not isinstance(number, int | float)
+        or not least <= number < min(below, sys.float_info.max)
+    ):
+        bounds = f"at least {least:g} and " + ("finite" if below == math.inf else f"less than {below:g}")
+        raise ValueError(f"{name} must be {bounds}, got {shown(number)}")
+
+
+def check_flag(**flags: Any) -> None:
+    """Every flag must be True or False."""
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise ValueError(f"{name} must be True or False, got {shown(flag)}")
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    """A name out of several."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {shown(value)}")
+
+
+def check_tensor(name: str, tensor: Any, axes: int = 1) -> None:
+    """A dense floating-point tensor of so many axes or more."""
+    if not isinstance(tensor, Tensor):
+        raise ValueError(f"{name} must be a tensor, got {_kind(tensor)}")
+    check_dense(name, tensor)
+    if tensor.dtype not in FLOATS:
+        raise ValueError(f"{name} must be a floating-point tensor, got {tensor.dtype}")
+    if tensor.dim() < axes:
+        raise ValueError(f"{name} must have {axes} axes or more, got shape {list(tensor.shape)}")
+
+
+def check_vectors(name: str, tensor: Any, size: int, axes: int) -> None:
+    """A dense floating-point tensor of so many axes or more, with `size` channels in the last of them."""
+    check_tensor(name, tensor, axes)
     if tensor.shape[-1] != size:
         raise ValueError(f"{name} must have {size} channels in its last axis, got shape {list(tensor.shape)}")
 
 
-def check_parts(name: str, parts: Sequence[Tensor], size: int, axes: int) -> None:
-    """The parts of an input are tensors, have `size` channels together, and the first has so many axes or more."""
+def check_parts(name: str, parts: Sequence[Any], size: int, *lengths: int | None) -> None:
+    """The parts of an input are tensors with `size` channels together. The axes before them are so long (None: any
+    length); parts after the first are repeated along what they do not have."""
     for number, part in enumerate(parts):
         if not isinstance(part, Tensor):
-            raise ValueError(f"{name} must be a tensor or a tuple of tensors, got {type(part).__name__}")
-        if not part.is_floating_point():
-            raise ValueError(f"{name} must be of a floating-point type, got {part.dtype}")
-        least = 1 if number else axes  # the others are repeated along what they do not have
-        if part.dim() < least:
-            raise ValueError(f"{name} must have {least} axes or more, got shape {list(part.shape)}")
+            raise ValueError(f"{name} must be a tensor or a tuple of tensors, got {_kind(part)}")
+        check_tensor(name, part, 1 if number else 1 + len(lengths))
+        for axis, length in enumerate(reversed(lengths), 2):
+            if (
+                length is not None
+                and part.dim() >= axis
+                and part.shape[-axis] not in ((1, length) if number else (length,))
+            ):
+                wanted = ", ".join("N" if length is None else str(length) for length in lengths)
+                raise ValueError(f"{name} must be [..., {wanted}, channels], got shape {list(part.shape)}")
     if sum(part.shape[-1] for part in parts) != size:
         shapes = " and ".join(str(list(part.shape)) for part in parts)
         raise ValueError(
@@ -50,7 +120,9 @@ def check_batches(**given: tuple[Tensor | None, int]) -> None:
     if is_compiling():
         return
     batches = {
-        name: tuple(tensor.shape)[: tensor.dim() - own] for name, (tensor, own) in given.items() if tensor is not None
+        name: tuple(tensor.shape)[: max(0, tensor.dim() - own)]
+        for name, (tensor, own) in given.items()
+        if tensor is not None
     }
     try:
         broadcast_shapes(*batches.values())
@@ -68,24 +140,73 @@ def check_edges(edges: Tensor, num_queries: int, num_keys: int) -> None:
         )
 
 
-def check_mask(name: str, mask: Tensor | None, shape: tuple[int, ...]) -> None:
-    """A mask must be bool (True = present) and end in `shape`; axes of size 1 broadcast."""
+def check_globals(globals: Any, size: int, owner: str) -> None:
+    """Globals must be given exactly where the module has a size for them."""
+    if (globals is None) != (size == 0):
+        raise ValueError(f"globals must be {'given' if size else 'None'} for {owner} with global_size={size}")
+    if globals is not None:
+        check_vectors("globals", globals, size, axes=1)
+
+
+def check_mask(name: str, mask: Any, shape: tuple[int, ...], beside: Tensor) -> None:
+    """A mask must be bool (True = present), end in `shape`, and be on the device of what it masks; axes of size 1
+    broadcast."""
     if mask is None:
         return
-    if mask.dtype != torch_bool:
+    if not isinstance(mask, Tensor):
+        raise ValueError(f"{name} must be a bool tensor with True = present, got {_kind(mask)}")
+    check_dense(name, mask)
+    if mask.dtype != torch.bool:
         raise ValueError(f"{name} must be a bool tensor with True = present, got {mask.dtype}")
     trailing = tuple(mask.shape[-len(shape) :])
     fits = len(trailing) == len(shape) and all(have in (1, want) for have, want in zip(trailing, shape, strict=True))
     if not fits:
         raise ValueError(f"{name} must be [..., {', '.join(map(str, shape))}], got shape {list(mask.shape)}")
+    check_device(name, mask, "the tensors it masks", beside)
 
 
-def check_same_dtype(**tensors: Tensor) -> None:
-    """Tensors that meet in one product must share a floating dtype."""
-    names = list(tensors)
-    first = tensors[names[0]]
+def check_alike(what: str, first: Tensor, **tensors: Tensor | None) -> None:
+    """Tensors that meet `what`, the tensor `first`, must be on its device, and of its dtype unless autocast sees to
+    that."""
     for name, tensor in tensors.items():
-        if not tensor.is_floating_point():
-            raise ValueError(f"{name} must be a floating-point tensor, got {tensor.dtype}")
+        if tensor is None:
+            continue
+        check_device(name, tensor, what, first)
         if tensor.dtype != first.dtype:
-            raise ValueError(f"{name} must have the dtype of {names[0]} ({first.dtype}), got {tensor.dtype}")
+            has_double = torch.float64 in (tensor.dtype, first.dtype)  # which autocast leaves alone
+            if has_double or not autocasts(first.device):
+                raise ValueError(f"{name} must have the dtype of {what} ({first.dtype}), got {tensor.dtype}")
+
+
+def check_dense(name: str, tensor: Tensor) -> None:
+    """A tensor must be neither sparse nor nested nor quantized."""
+    if tensor.is_nested or tensor.is_quantized:
+        raise ValueError(f"{name} must be a dense tensor, got a {'nested' if tensor.is_nested else 'quantized'} one")
+    if tensor.layout != torch.strided:
+        raise ValueError(f"{name} must be a dense tensor, got one of layout {tensor.layout}")
+
+
+def check_device(name: str, tensor: Tensor, what: str, first: Tensor) -> None:
+    """A tensor must be on the device of `what`, the tensor `first`."""
+    if tensor.device != first.device:
+        raise ValueError(f"{name} must be on the device of {what} ({first.device}), got a tensor on {tensor.device}")
+
+
+def autocasts(device: torch.device) -> bool:
+    """Whether autocast is on for a device. The meta device knows of none."""
+    return device.type != "meta" and torch.is_autocast_enabled(device.type)
+
+
+def shown(value: object) -> str:
+    """What was given, in a few words."""
+    if isinstance(value, Tensor):
+        return f"a tensor of {value.dtype}"
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # an integer of thousands of digits has none, and others have faults of their own
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= 60 else f"a value of type {type(value).__name__}"
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else type(value).__name__

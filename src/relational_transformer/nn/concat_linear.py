@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from .checks import LARGEST_SIZE, check_alike, check_batches, check_flag, check_size, check_tensor
 from .initialization import reset_linear
 
 
@@ -22,10 +24,26 @@ class ConcatLinear(nn.Linear):
     True
     """
 
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        check_size(3 * LARGEST_SIZE, in_features=in_features, out_features=out_features)
+        check_flag(bias=bias)
+        super().__init__(in_features, out_features, bias, device, dtype)
+
     def reset_parameters(self) -> None:
         reset_linear(self)
 
     def forward(self, *parts: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        for number, part in enumerate(parts):
+            check_tensor(f"parts[{number}]", part)
+            check_alike("the weights", self.weight, **{f"parts[{number}]": part})
+        check_batches(**{f"parts[{number}]": (part, 1) for number, part in enumerate(parts)})
         return sum_of_products(parts, self.weight, self.bias)
 
 

@@ -6,7 +6,21 @@ from torch.nn import functional as F
 
 from . import kernels
 from .alignment import padded
+from .checks import (
+    check_alike,
+    check_batches,
+    check_edges,
+    check_globals,
+    check_mask,
+    check_number,
+    check_size,
+    check_size_or_zero,
+    check_sizes,
+    check_tensor,
+    check_vectors,
+)
 from .initialization import reset_linear
+from .padding import present_edges, present_nodes
 
 
 def edge_update(
@@ -27,6 +41,7 @@ def edge_update(
     feed_forward_norm_bias: Tensor,
     eps: float = 1e-5,
     dropout: float = 0.0,
+    node_mask: Tensor | None = None,
 ) -> Tensor:
     r"""New edge vectors (Eq. 4-5 of the paper), the first Linear applied without building the concatenation.
 
@@ -42,7 +57,8 @@ def edge_update(
         message_reverse_weight: $W_r$ [hidden, edge_size].
 
     The other arguments are the weights and biases of the Linears and LayerNorms in the order they act; `dropout` acts
-    on each of the two updates before it is added.
+    on each of the two updates before it is added. `node_mask` [..., N], bool, says which nodes are there: whatever the
+    others hold, and the edges from and to them, reaches no gradient.
 
     >>> edges, receivers, senders = torch.randn(5, 5, 4), torch.randn(5, 16), torch.randn(5, 16)
     >>> message = torch.randn(16, 4), torch.randn(16, 4), torch.randn(4, 16), torch.zeros(4)
@@ -51,22 +67,68 @@ def edge_update(
     >>> edge_update(edges, receivers, senders, *message, *norm, *feed_forward, *norm).shape
     torch.Size([5, 5, 4])
     """
-    parameters = (
-        message_edge_weight,
-        message_reverse_weight,
-        message_out_weight,
-        message_out_bias,
-        norm_weight,
-        norm_bias,
-        feed_forward_in_weight,
-        feed_forward_in_bias,
-        feed_forward_out_weight,
-        feed_forward_out_bias,
-        feed_forward_norm_weight,
-        feed_forward_norm_bias,
-    )
+    parameters = {
+        "message_edge_weight": message_edge_weight,
+        "message_reverse_weight": message_reverse_weight,
+        "message_out_weight": message_out_weight,
+        "message_out_bias": message_out_bias,
+        "norm_weight": norm_weight,
+        "norm_bias": norm_bias,
+        "feed_forward_in_weight": feed_forward_in_weight,
+        "feed_forward_in_bias": feed_forward_in_bias,
+        "feed_forward_out_weight": feed_forward_out_weight,
+        "feed_forward_out_bias": feed_forward_out_bias,
+        "feed_forward_norm_weight": feed_forward_norm_weight,
+        "feed_forward_norm_bias": feed_forward_norm_bias,
+    }
+    _check(edges, receivers, senders, parameters, node_mask)
+    check_number("eps", eps)
+    check_number("dropout", dropout, below=1.0)
+    if node_mask is not None:
+        receivers, senders = present_nodes(receivers, node_mask), present_nodes(senders, node_mask)
+        edges = present_edges(edges, node_mask)
+    return _update(edges, receivers, senders, *parameters.values(), eps=eps, dropout=dropout)
+
+
+def _update(
+    edges: Tensor,
+    receivers: Tensor,
+    senders: Tensor,
+    message_edge_weight: Tensor,
+    message_reverse_weight: Tensor,
+    message_out_weight: Tensor,
+    message_out_bias: Tensor,
+    norm_weight: Tensor,
+    norm_bias: Tensor,
+    feed_forward_in_weight: Tensor,
+    feed_forward_in_bias: Tensor,
+    feed_forward_out_weight: Tensor,
+    feed_forward_out_bias: Tensor,
+    feed_forward_norm_weight: Tensor,
+    feed_forward_norm_bias: Tensor,
+    eps: float,
+    dropout: float,
+) -> Tensor:
+    """`edge_update` of what is known to fit."""
     if not dropout and kernels.enabled(edges):
-        return kernels.edge_update(edges, receivers, senders, *parameters, eps=eps)
+        return kernels.edge_update(
+            edges,
+            receivers,
+            senders,
+            message_edge_weight,
+            message_reverse_weight,
+            message_out_weight,
+            message_out_bias,
+            norm_weight,
+            norm_bias,
+            feed_forward_in_weight,
+            feed_forward_in_bias,
+            feed_forward_out_weight,
+            feed_forward_out_bias,
+            feed_forward_norm_weight,
+            feed_forward_norm_bias,
+            eps=eps,
+        )
     if wants_aligned_sizes(edges):
         # Hidden channels without weights are ReLU(0) = 0, and add nothing.
         receivers, senders = padded(receivers, -1), padded(senders, -1)
@@ -116,9 +178,13 @@ class EdgeUpdate(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        message_size, feed_forward_size = hidden_sizes
+        check_size(node_size=node_size, edge_size=edge_size)
+        check_size_or_zero(global_size=global_size)
+        message_size, feed_forward_size = check_sizes("hidden_sizes", hidden_sizes, "d_eh1, d_eh2")
+        check_number("dropout", dropout, below=1.0)
         self.node_size = node_size
         self.edge_size = edge_size
+        self.global_size = global_size
         self.dropout = dropout
         self.message_in = nn.Linear(2 * edge_size + 2 * node_size + global_size, message_size)
         self.message_out = nn.Linear(message_size, edge_size)
@@ -134,16 +200,30 @@ class EdgeUpdate(nn.Module):
         self.norm.reset_parameters()
         self.feed_forward_norm.reset_parameters()
 
-    def forward(self, edges: Tensor, nodes: Tensor, globals: Tensor | None = None) -> Tensor:
-        edge_size, node_size = self.edge_size, self.node_size
-        sizes = [edge_size, edge_size, node_size, node_size]
-        global_size = self.message_in.in_features - sum(sizes)
-        own, reverse, sender, receiver, whole = self.message_in.weight.split([*sizes, global_size], dim=1)
+    def forward(
+        self,
+        edges: Tensor,
+        nodes: Tensor,
+        globals: Tensor | None = None,
+        node_mask: Tensor | None = None,
+        *,
+        checked: bool = False,
+    ) -> Tensor:
+        """New edges. Whatever nodes that `node_mask` [..., N] calls absent hold, and their edges, reaches no gradient.
+
+        `checked` is for modules that call this one: they have looked at all arguments, and what is absent is finite.
+        """
+        if not checked:
+            self._check(edges, nodes, globals, node_mask)
+            if node_mask is not None:
+                nodes, edges = present_nodes(nodes, node_mask), present_edges(edges, node_mask)
+        sizes = [self.edge_size, self.edge_size, self.node_size, self.node_size, self.global_size]
+        own, reverse, sender, receiver, whole = self.message_in.weight.split(sizes, dim=1)
         senders = F.linear(nodes, sender, self.message_in.bias)
         if globals is not None:
             senders = senders + F.linear(globals, whole).unsqueeze(-2)
         receivers = F.linear(nodes, receiver)
-        return edge_update(
+        return _update(
             edges,
             receivers,
             senders,
@@ -163,6 +243,46 @@ class EdgeUpdate(nn.Module):
             dropout=self.dropout if self.training else 0.0,
         )
 
+    def _check(self, edges: Tensor, nodes: Tensor, globals: Tensor | None, node_mask: Tensor | None) -> None:
+        check_vectors("nodes", nodes, self.node_size, axes=2)
+        check_vectors("edges", edges, self.edge_size, axes=3)
+        check_edges(edges, nodes.shape[-2], nodes.shape[-2])
+        check_globals(globals, self.global_size, "an edge update")
+        check_alike("the weights", self.message_in.weight, edges=edges, nodes=nodes, globals=globals)
+        check_mask("node_mask", node_mask, (nodes.shape[-2],), nodes)
+        check_batches(edges=(edges, 3), nodes=(nodes, 2), globals=(globals, 1), node_mask=(node_mask, 1))
+
     def extra_repr(self) -> str:
         hidden = (self.message_in.out_features, self.feed_forward_in.out_features)
         return f"node_size={self.node_size}, edge_size={self.edge_size}, hidden_sizes={hidden}"
+
+
+def _check(
+    edges: Tensor, receivers: Tensor, senders: Tensor, parameters: dict[str, Tensor], node_mask: Tensor | None
+) -> None:
+    check_tensor("edges", edges, axes=3)
+    check_tensor("receivers", receivers, axes=2)
+    num_nodes, hidden, edge_size = edges.shape[-2], receivers.shape[-1], edges.shape[-1]
+    check_edges(edges, num_nodes, num_nodes)
+    for name, ends in {"receivers": receivers, "senders": senders}.items():
+        check_vectors(name, ends, hidden, axes=2)
+        if ends.shape[-2] != num_nodes:
+            raise ValueError(f"{name} must have the {num_nodes} nodes of edges, got shape {list(ends.shape)}")
+    for name, parameter in parameters.items():
+        check_tensor(name, parameter)
+    feed_forward = parameters["feed_forward_in_weight"].shape[0]
+    shapes = {
+        "message_edge_weight": [hidden, edge_size],
+        "message_reverse_weight": [hidden, edge_size],
+        "message_out_weight": [edge_size, hidden],
+        "feed_forward_in_weight": [feed_forward, edge_size],
+        "feed_forward_in_bias": [feed_forward],
+        "feed_forward_out_weight": [edge_size, feed_forward],
+    }
+    for name, parameter in parameters.items():
+        shape = shapes.get(name, [edge_size])
+        if list(parameter.shape) != shape:
+            raise ValueError(f"{name} must have shape {shape}, got {list(parameter.shape)}")
+    check_alike("edges", edges, receivers=receivers, senders=senders, **parameters)
+    check_mask("node_mask", node_mask, (num_nodes,), edges)
+    check_batches(edges=(edges, 3), receivers=(receivers, 2), senders=(senders, 2), node_mask=(node_mask, 1))

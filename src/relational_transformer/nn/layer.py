@@ -7,9 +7,21 @@ from torch.nn import functional as F
 
 from . import kernels
 from .attention import RelationalAttention
-from .checks import check_edges, check_last_size, check_mask, check_positive
+from .checks import (
+    check_alike,
+    check_batches,
+    check_edges,
+    check_flag,
+    check_globals,
+    check_mask,
+    check_number,
+    check_size,
+    check_sizes,
+    check_vectors,
+)
 from .edge_update import EdgeUpdate
 from .initialization import reset_linear
+from .padding import present_edges, present_nodes
 from .pretrained import Pretrained
 
 
@@ -48,8 +60,10 @@ class RelationalTransformerLayer(Pretrained):
         global_size: channels of an optional vector of the whole graph that joins every query, key, value and edge
             update (the paper's `att`).
 
-    Masks are bool, True = present: `node_mask` [..., N], `attention_mask` [..., N, N]. What an absent node holds, any
-    finite numbers, never reaches a present one.
+    Masks are bool, True = present: `node_mask` [..., N], `attention_mask` [..., N, N]. Whatever an absent node holds,
+    and the edges from and to it, NaN as well, reaches no present node or edge, and no gradient. `attention_mask` says
+    who attends to whom among those who are there: the edge of a pair that does not attend reaches no node in this
+    layer, but is updated like the others, and its reverse hears of it.
 
     >>> layer = RelationalTransformerLayer(node_size=32, edge_size=16, num_heads=4, head_size=8, node_hidden_size=64)
     >>> nodes, edges = layer(torch.randn(2, 10, 32), torch.randn(2, 10, 10, 16))
@@ -71,12 +85,10 @@ class RelationalTransformerLayer(Pretrained):
         global_size: int = 0,
     ) -> None:
         super().__init__()
-        check_positive(node_hidden_size=node_hidden_size)
-        if len(edge_hidden_sizes) != 2:
-            raise ValueError(f"edge_hidden_sizes must be two sizes (d_eh1, d_eh2), got {edge_hidden_sizes!r}")
-        check_positive(**{f"edge_hidden_sizes[{k}]": size for k, size in enumerate(edge_hidden_sizes)})
-        if not 0.0 <= dropout < 1.0:
-            raise ValueError(f"dropout must be at least 0 and less than 1, got {dropout!r}")
+        check_size(node_hidden_size=node_hidden_size)
+        edge_hidden_sizes = check_sizes("edge_hidden_sizes", edge_hidden_sizes, "d_eh1, d_eh2")
+        check_number("dropout", dropout, below=1.0)
+        check_flag(update_edges=update_edges)
         self.node_size = node_size
         self.edge_size = edge_size
         self.num_heads = num_heads
@@ -127,23 +139,57 @@ class RelationalTransformerLayer(Pretrained):
         node_mask: Tensor | None = None,
         attention_mask: Tensor | None = None,
         globals: Tensor | None = None,
+        *,
+        checked: bool = False,
     ) -> LayerOutput:
-        check_last_size("nodes", nodes, self.node_size)
-        num_nodes = nodes.shape[-2]
-        check_edges(edges, num_nodes, num_nodes)
-        check_mask("attention_mask", attention_mask, (num_nodes, num_nodes))
+        """New nodes and edges. `checked` is for modules that call this one: they have looked at all arguments, and what
+        absent nodes hold is finite."""
+        before = edges
+        if not checked:
+            self._check(nodes, edges, node_mask, attention_mask, globals)
+            if node_mask is not None:
+                nodes, edges = present_nodes(nodes, node_mask), present_edges(edges, node_mask)
         has_mask = node_mask is not None or attention_mask is not None
         if not has_mask and kernels.is_one_kernel(self, nodes, edges):
             return LayerOutput(*kernels.whole_layer(nodes, edges, dict(self.named_parameters())))
         messages = self.attention(
-            nodes, edges, node_mask=node_mask, attention_mask=attention_mask, globals=globals
+            nodes,
+            edges,
+            node_mask=node_mask,
+            attention_mask=attention_mask,
+            globals=globals,
+            checked=attention_mask is None,  # edges along which nobody attends are left to it
         ).messages
         nodes = self.node_norm(nodes + self._drop(self.node_output(messages)))
         update = self.node_feed_forward_out(F.relu(self.node_feed_forward_in(nodes)))
         nodes = self.node_feed_forward_norm(nodes + self._drop(update))
-        if self.edge_update is not None:
-            edges = self.edge_update(edges, nodes, globals)
-        return LayerOutput(nodes, edges)
+        if self.edge_update is None:
+            return LayerOutput(nodes, before)
+        return LayerOutput(nodes, self.edge_update(edges, nodes, globals, checked=True))
+
+    def _check(
+        self,
+        nodes: Tensor,
+        edges: Tensor,
+        node_mask: Tensor | None,
+        attention_mask: Tensor | None,
+        globals: Tensor | None,
+    ) -> None:
+        check_vectors("nodes", nodes, self.node_size, axes=2)
+        check_vectors("edges", edges, self.edge_size, axes=3)
+        check_globals(globals, self.global_size, "a layer")
+        num_nodes = nodes.shape[-2]
+        check_edges(edges, num_nodes, num_nodes)
+        check_alike("the weights", self.node_output.weight, nodes=nodes, edges=edges, globals=globals)
+        check_mask("node_mask", node_mask, (num_nodes,), nodes)
+        check_mask("attention_mask", attention_mask, (num_nodes, num_nodes), nodes)
+        check_batches(
+            nodes=(nodes, 2),
+            edges=(edges, 3),
+            node_mask=(node_mask, 1),
+            attention_mask=(attention_mask, 2),
+            globals=(globals, 1),
+        )
 
     def _drop(self, update: Tensor) -> Tensor:
         return F.dropout(update, self.dropout, self.training)

@@ -3,23 +3,33 @@
 Nothing is ever unpickled.
 """
 
+import hashlib
 import inspect
 import json
+import os
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
-from typing import Any, Self
+from typing import Any, Self, TypedDict
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from relational_transformer.files import write_atomically
+from relational_transformer.reading import UnreadableFile, read_json
 
 from . import hub
+from .checks import FLOATS, shown
+from .digest import digest
+from .outline import TooManyParameters, misfit, outline, shared_names
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+MOST_CONFIG_BYTES = 2**20
+
+SavedConfig = TypedDict("SavedConfig", {"class": str, "arguments": dict[str, Any]})
+"""What `config.json` holds."""
 
 
 class Pretrained(nn.Module):
@@ -27,7 +37,8 @@ class Pretrained(nn.Module):
 
     A subclass keeps every argument of its constructor as an attribute of the same name. The folder has the names and
     formats of the Hugging Face Hub, `config.json` and `model.safetensors`, and can be there as well:
-    `push_to_hub("user/name")`, `from_pretrained("user/name")`.
+    `push_to_hub("user/name")`, `from_pretrained("user/name")`. The weights carry a checksum of themselves and of the
+    configuration, and are loaded only where both are as they were saved.
 
     >>> from tempfile import TemporaryDirectory
     >>> from relational_transformer import RelationalTransformerLayer
@@ -42,19 +53,26 @@ class Pretrained(nn.Module):
     def save_pretrained(self, folder: Path | str) -> None:
         """Write `config.json` and `model.safetensors` into `folder`, which is made if it is not there."""
         safetensors = _import_safetensors()
-        folder = Path(folder)
-        repeated = _repeated(self)
+        folder = _path("folder", folder)
+        shared = shared_names(self)
         tensors = {
             name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
             for name, tensor in self.state_dict().items()
-            if name not in repeated
+            if name not in shared
         }
-        config = json.dumps({"class": type(self).__name__, "arguments": self._constructor_arguments()}, indent=2)
+        config = {"class": type(self).__name__, "arguments": self._constructor_arguments()}
+        text = json.dumps(config, indent=2, allow_nan=False)
+        metadata = {"format": "pt", "sha256": digest(tensors), "config_sha256": _config_digest(json.loads(text))}
+
+        def write(path: Path) -> None:
+            try:
+                safetensors.torch.save_file(tensors, path, metadata=metadata)
+            except safetensors.SafetensorError as error:  # how the library reports a full disk
+                raise OSError(None, str(error)) from error
+
         folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(
-            folder / WEIGHTS, lambda path: safetensors.torch.save_file(tensors, path, metadata={"format": "pt"})
-        )
-        write_atomically(folder / CONFIG, lambda path: path.write_text(config + "\n"))
+        write_atomically(folder / WEIGHTS, write)
+        write_atomically(folder / CONFIG, lambda path: path.write_text(text + "\n"))
 
     @classmethod
     def from_pretrained(
@@ -69,24 +87,36 @@ class Pretrained(nn.Module):
             token: for a private model; by default what `hf auth login` keeps.
         """
         safetensors = _import_safetensors()
-        folder = Path(folder_or_name)
+        folder = _path("folder_or_name", folder_or_name)
+        for name, value in {"revision": revision, "token": token}.items():
+            if value is not None and not isinstance(value, str):
+                raise ValueError(f"{name} must be a string or None, got {type(value).__name__}")
         if isinstance(folder_or_name, str) and _could_be_on_the_hub(folder_or_name) and not folder.is_dir():
             folder = hub.download(folder_or_name, (CONFIG, WEIGHTS), revision=revision, token=token)
-        module = cls._from_config(folder / CONFIG)
-        if not (folder / WEIGHTS).is_file():
-            raise ValueError(f"{folder} is no saved model: it has no {WEIGHTS}")
+        for name in (CONFIG, WEIGHTS):
+            if not (folder / name).is_file():
+                raise ValueError(f"{folder} is no saved model: it has no {name}")
+        config = cls._read_config(folder / CONFIG)
+        weights = folder / WEIGHTS
         try:
-            tensors = safetensors.torch.load_file(folder / WEIGHTS)
+            with safetensors.safe_open(weights, "pt") as file:
+                metadata = file.metadata() or {}
+                names = list(file.keys())
+                shapes = {name: file.get_slice(name).get_shape() for name in names}
+                module = cls._from_config(folder, config, shapes)
+                tensors = {name: file.get_tensor(name) for name in names}
         except safetensors.SafetensorError as error:
-            raise ValueError(f"{folder / WEIGHTS} is damaged ({error})") from None
-        repeated = _repeated(module)
-        tensors |= {name: tensors[first] for name, first in repeated.items() if first in tensors}
-        try:
-            module.load_state_dict(tensors, assign=True)
-        except RuntimeError as error:
-            reason = " ".join(str(error).split())
-            raise ValueError(f"{folder / WEIGHTS} does not fit {folder / CONFIG}: {reason}") from None
-        _repeat(module, repeated)
+            raise ValueError(f"{weights} is damaged ({error})") from None
+        if metadata.get("sha256", digest(tensors)) != digest(tensors):  # files of before have none
+            raise ValueError(f"{weights} is damaged (its checksum does not fit): get the model again")
+        if metadata.get("config_sha256", _config_digest(config)) != _config_digest(config):
+            raise ValueError(
+                f"{folder / CONFIG} is not the configuration that {weights} was saved with: get the model again"
+            )
+        _check_dtypes(weights, tensors, module)
+        shared = shared_names(module)
+        module.load_state_dict(tensors | {name: tensors[first] for name, first in shared.items()}, assign=True)
+        _share(module, shared)
         return module.eval()
 
     def push_to_hub(
@@ -109,23 +139,42 @@ class Pretrained(nn.Module):
             return hub.upload(Path(folder), name, card=card, private=private, token=token, message=commit_message)
 
     @classmethod
-    def _from_config(cls, path: Path) -> Self:
-        if not path.is_file():
-            raise ValueError(f"{path.parent} is no saved model: it has no {CONFIG}")
+    def _read_config(cls, path: Path) -> SavedConfig:
         try:
-            config = json.loads(path.read_text())
-            name, arguments = config["class"], config["arguments"]
-            unknown = sorted(set(arguments) - set(_constructor_names(cls)))
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
-            raise ValueError(f"{path} is not the configuration of a saved model ({error!r})") from None
+            config: SavedConfig = read_json(path, SavedConfig, MOST_CONFIG_BYTES)
+        except UnreadableFile as error:
+            raise UnreadableFile(f"{error}: it is not the configuration of a saved model") from None
+        name = config["class"]
         if name != cls.__name__:
-            raise ValueError(f"{path.parent} holds a {name}, not a {cls.__name__}: use {name}.from_pretrained")
+            raise ValueError(
+                f"{path.parent} holds a {_word(name)}, not a {cls.__name__}: use {_word(name)}.from_pretrained"
+            )
+        unknown = sorted(set(config["arguments"]) - set(_constructor_names(cls)))
         if unknown:
-            raise ValueError(f"{path} has arguments that {name} does not take: {', '.join(unknown)}")
-        try:  # JSON knows lists alone.
-            return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in arguments.items()})
-        except TypeError as error:
-            raise ValueError(f"{path} does not fit {name}: {error}") from None
+            raise ValueError(f"{path} has arguments that {name} does not take: {', '.join(map(_word, unknown))[:200]}")
+        return config
+
+    @classmethod
+    def _from_config(cls, folder: Path, config: SavedConfig, shapes: dict[str, list[int]]) -> Self:
+        """The module, once its outline is known to have tensors of these shapes: no memory is taken for another."""
+        arguments = {  # JSON knows lists alone.
+            key: tuple(value) if isinstance(value, list) else value for key, value in config["arguments"].items()
+        }
+        wrong = f"{folder / WEIGHTS} does not fit {folder / CONFIG}"
+        try:
+            # Weights that are shared are registered more than once.
+            drawn = outline(lambda: cls(**arguments), most_parameters=10 * len(shapes) + 1000)
+            reason = None if drawn is None else misfit(drawn, shapes)
+            module = None if reason else cls(**arguments)
+        except TooManyParameters as error:
+            raise ValueError(f"{wrong}: {error}, and {len(shapes)} are saved") from None
+        except (TypeError, ValueError, RuntimeError, ArithmeticError) as error:
+            words = " ".join(str(error).split())[:300]
+            raise ValueError(f"{folder / CONFIG} does not fit {cls.__name__}: {words}") from None
+        reason = misfit(module, shapes) if module is not None else reason
+        if module is None or reason is not None:
+            raise ValueError(f"{wrong}: {reason}")
+        return module
 
     def _constructor_arguments(self) -> dict[str, Any]:
         names = _constructor_names(type(self))
@@ -144,22 +193,40 @@ def _constructor_names(cls: type) -> list[str]:
     return list(inspect.signature(cls).parameters)
 
 
-def _repeated(module: nn.Module) -> dict[str, str]:
-    """Names in the state of tensors that have another name there before, and that name: weights that are shared."""
-    first: dict[int, str] = {}
-    return {
-        name: first[id(tensor)]
-        for name, tensor in module.state_dict(keep_vars=True).items()
-        if first.setdefault(id(tensor), name) != name
-    }
-
-
-def _repeat(module: nn.Module, repeated: dict[str, str]) -> None:
+def _share(module: nn.Module, shared: dict[str, str]) -> None:
     """Make one of what is loaded under several names."""
     state = module.state_dict(keep_vars=True)
-    for name, first in repeated.items():
+    for name, first in shared.items():
         owner, _, last = name.rpartition(".")
         setattr(module.get_submodule(owner), last, state[first])
+
+
+def _check_dtypes(path: Path, tensors: dict[str, Tensor], module: nn.Module) -> None:
+    """Weights are of a floating-point type, whichever; all else is of the type it has in the module."""
+    for name, expected in module.state_dict(keep_vars=True).items():
+        if name in tensors:
+            allowed = FLOATS if expected.is_floating_point() else (expected.dtype,)
+            if tensors[name].dtype not in allowed:
+                wanted = " or ".join(map(str, allowed))
+                raise ValueError(f"{path} is not what it should be ({name} is {tensors[name].dtype}, not {wanted})")
+
+
+def _config_digest(config: SavedConfig | dict[str, Any]) -> str:
+    """A checksum that does not change with spaces and the order of keys."""
+    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
+
+
+def _word(text: str) -> str:
+    """A name out of a file, in one line and not too long."""
+    return " ".join(text.split())[:80]
+
+
+def _path(name: str, path: Any) -> Path:
+    if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
+        raise ValueError(f"{name} must be a string or a path, got {shown(path)}")
+    if not os.fspath(path) or "\0" in os.fspath(path):
+        raise ValueError(f"{name} must be the name of a folder, got {shown(path)}")
+    return Path(path)
 
 
 def _home_of(cls: type) -> str:

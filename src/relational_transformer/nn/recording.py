@@ -7,6 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from .attention import AttentionOutput, RelationalAttention
+from .checks import shown
 
 
 @contextmanager
@@ -31,6 +32,8 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     >>> recorded["layers.1.attention"][0].shape
     torch.Size([4, 10, 10])
     """
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"model must be a torch.nn.Module, got {shown(model)}")
     attentions = {name: module for name, module in model.named_modules() if isinstance(module, RelationalAttention)}
     if not attentions:
         raise ValueError(f"no relational attention is inside this {type(model).__name__}")

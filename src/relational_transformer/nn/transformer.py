@@ -6,9 +6,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .checks import check_batches, check_mask, check_not_negative, check_parts, check_positive
+from .checks import (
+    MOST_LAYERS,
+    check_alike,
+    check_batches,
+    check_choice,
+    check_mask,
+    check_parts,
+    check_size,
+    check_size_or_zero,
+    check_sizes,
+)
 from .concat_linear import ConcatLinear
 from .layer import RelationalTransformerLayer
+from .padding import present_edges, present_nodes
 from .pretrained import Pretrained
 
 GlobalMode = Literal["cat", "core", "att"]
@@ -46,7 +57,7 @@ class RelationalTransformer(Pretrained):
     projection acts on their concatenation without building it.
 
     Shapes: nodes [..., N, node_input_size], edges [..., N, N, edge_input_size], globals [..., global_input_size];
-    masks as in `RelationalTransformerLayer`.
+    masks as in `RelationalTransformerLayer`: whatever absent nodes hold reaches nothing.
 
     >>> model = RelationalTransformer(
     ...     7, 4, node_size=32, edge_size=16, num_heads=4, head_size=8, node_hidden_size=64, num_layers=2
@@ -74,16 +85,16 @@ class RelationalTransformer(Pretrained):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        check_positive(
+        check_size(
             node_input_size=node_input_size,
             edge_input_size=edge_input_size,
             node_size=node_size,
             edge_size=edge_size,
-            num_layers=num_layers,
         )
-        check_not_negative(global_input_size=global_input_size)
-        if global_mode not in get_args(GlobalMode):
-            raise ValueError(f"global_mode must be one of {', '.join(get_args(GlobalMode))}, got {global_mode!r}")
+        check_size(MOST_LAYERS, num_layers=num_layers)
+        check_size_or_zero(global_input_size=global_input_size)
+        edge_hidden_sizes = check_sizes("edge_hidden_sizes", edge_hidden_sizes, "d_eh1, d_eh2")
+        check_choice("global_mode", global_mode, get_args(GlobalMode))
         self.node_input_size = node_input_size
         self.edge_input_size = edge_input_size
         self.global_input_size = global_input_size
@@ -137,24 +148,15 @@ class RelationalTransformer(Pretrained):
         attention_mask: Tensor | None = None,
     ) -> RelationalTransformerOutput:
         node_parts, edge_parts, global_parts = _parts(nodes), _parts(edges), _parts(globals)
-        if (len(global_parts) > 0) != (self.global_input_size > 0):
-            raise ValueError(
-                f"globals must be {'given' if self.global_input_size else 'None'} "
-                f"for a model with global_input_size={self.global_input_size}"
-            )
-        check_parts("nodes", node_parts, self.node_input_size, axes=2)
-        check_parts("edges", edge_parts, self.edge_input_size, axes=3)
-        check_parts("globals", global_parts, self.global_input_size, axes=1)
+        self._check(node_parts, edge_parts, global_parts, node_mask, attention_mask)
         num_nodes = node_parts[0].shape[-2]
-        check_mask("node_mask", node_mask, (num_nodes,))
-        check_mask("attention_mask", attention_mask, (num_nodes, num_nodes))
-        check_batches(
-            nodes=(node_parts[0], 2),
-            edges=(edge_parts[0], 3),
-            globals=(global_parts[0] if global_parts else None, 1),
-            node_mask=(node_mask, 1),
-            attention_mask=(attention_mask, 2),
-        )
+        if node_mask is not None:
+            node_parts = tuple(
+                present_nodes(part, node_mask) if num_nodes in part.shape[-2:-1] else part for part in node_parts
+            )
+            edge_parts = tuple(  # what is repeated for all pairs belongs to no absent one
+                present_edges(part, node_mask) if num_nodes in part.shape[-3:-1] else part for part in edge_parts
+            )
         node_vectors, edge_vectors = self._enter(node_parts, edge_parts, global_parts)
         if self.global_input is not None:
             if node_mask is not None:
@@ -164,8 +166,42 @@ class RelationalTransformer(Pretrained):
                 attention_mask = F.pad(pairs, (1, 0, 1, 0), value=True)
         layer_globals = _joined(global_parts) if self.global_mode == "att" and global_parts else None
         for layer in self.layers:
-            node_vectors, edge_vectors = layer(node_vectors, edge_vectors, node_mask, attention_mask, layer_globals)
+            node_vectors, edge_vectors = layer(
+                node_vectors, edge_vectors, node_mask, attention_mask, layer_globals, checked=True
+            )
         return self.leave(node_vectors, edge_vectors)
+
+    def _check(
+        self,
+        node_parts: tuple[Tensor, ...],
+        edge_parts: tuple[Tensor, ...],
+        global_parts: tuple[Tensor, ...],
+        node_mask: Tensor | None,
+        attention_mask: Tensor | None,
+    ) -> None:
+        if (len(global_parts) > 0) != (self.global_input_size > 0):
+            raise ValueError(
+                f"globals must be {'given' if self.global_input_size else 'None'} "
+                f"for a model with global_input_size={self.global_input_size}"
+            )
+        check_parts("nodes", node_parts, self.node_input_size, None)
+        num_nodes = node_parts[0].shape[-2]
+        check_parts("nodes", node_parts, self.node_input_size, num_nodes)
+        check_parts("edges", edge_parts, self.edge_input_size, num_nodes, num_nodes)
+        check_parts("globals", global_parts, self.global_input_size)
+        weight = self.node_input.weight
+        for name, parts in {"nodes": node_parts, "edges": edge_parts, "globals": global_parts}.items():
+            for part in parts:
+                check_alike("the weights", weight, **{name: part})
+        check_mask("node_mask", node_mask, (num_nodes,), weight)
+        check_mask("attention_mask", attention_mask, (num_nodes, num_nodes), weight)
+        check_batches(
+            **_numbered("nodes", node_parts, 2),
+            **_numbered("edges", edge_parts, 3),
+            **_numbered("globals", global_parts, 1),
+            node_mask=(node_mask, 1),
+            attention_mask=(attention_mask, 2),
+        )
 
     def _enter(
         self, node_parts: tuple[Tensor, ...], edge_parts: tuple[Tensor, ...], global_parts: tuple[Tensor, ...]
@@ -205,6 +241,11 @@ def _parts(value: Tensor | tuple[Tensor, ...] | None) -> tuple[Tensor, ...]:
     if value is None:
         return ()
     return tuple(value) if isinstance(value, tuple | list) else (value,)
+
+
+def _numbered(name: str, parts: tuple[Tensor, ...], own: int) -> dict[str, tuple[Tensor | None, int]]:
+    """The parts of an input as `check_batches` takes them."""
+    return {name if len(parts) == 1 else f"{name}[{number}]": (part, own) for number, part in enumerate(parts)}
 
 
 def _joined(parts: tuple[Tensor, ...]) -> Tensor:

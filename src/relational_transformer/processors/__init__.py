@@ -1,5 +1,7 @@
 """Processors: what runs at every step of an algorithm. One file each; a new one is a new file and a line below."""
 
+from relational_transformer.nn.checks import shown
+
 from .deep_sets import DeepSets
 from .gat import GAT, FullGAT
 from .gatv2 import FullGATv2, GATv2
@@ -30,6 +32,8 @@ def build_processor(settings: Settings) -> Processor:
     >>> type(build_processor(TUNED["rt"])).__name__, build_processor(TUNED["rt"]).returns_edges
     ('RelationalProcessor', True)
     """
+    if not isinstance(settings, Settings):
+        raise ValueError(f"settings must be Settings, got {shown(settings)}")
     if settings.processor not in PROCESSORS:
         raise ValueError(f"no processor is called {settings.processor!r}; there are {', '.join(PROCESSORS)}")
     return PROCESSORS[settings.processor].from_settings(settings)

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from .pgn import PGN
-from .processor import GraphState
+from .processor import GraphState, enter
 
 
 class DeepSets(PGN):
@@ -15,6 +15,7 @@ class DeepSets(PGN):
     def forward(
         self, features: GraphState, hidden: GraphState, adjacency: Tensor | None, node_mask: Tensor | None = None
     ) -> GraphState:
+        features, hidden = enter(features, hidden, None, node_mask, *self.fit)
         nodes = torch.cat([features.nodes, hidden.nodes], dim=-1)
         assert features.edges is not None
         own = features.edges.diagonal(dim1=-3, dim2=-2).movedim(-1, -2)  # e_cc, [..., N, size]

@@ -6,10 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from relational_transformer.nn.checks import MOST_LAYERS, check_size
 from relational_transformer.nn.initialization import reset_linear
 
-from .processor import GraphState, Processor, neighbours
-from .settings import Settings
+from .processor import GraphState, Processor, enter, neighbours
+from .settings import Settings, check_heads
 
 NOT_ADJACENT = -1e9
 """Added to the attention score of nodes that are not adjacent."""
@@ -63,8 +64,9 @@ class GAT(Processor):
 
     def __init__(self, hidden_size: int, num_layers: int, num_heads: int) -> None:
         super().__init__()
-        if hidden_size % num_heads:
-            raise ValueError(f"num_heads must divide hidden_size={hidden_size}, got num_heads={num_heads}")
+        check_heads(hidden_size, num_heads)
+        check_size(MOST_LAYERS, num_layers=num_layers)
+        self.hidden_size = hidden_size
         self.layers = nn.ModuleList(
             self.layer(hidden_size if index else 2 * hidden_size, hidden_size, num_heads) for index in range(num_layers)
         )
@@ -76,6 +78,9 @@ class GAT(Processor):
     def forward(
         self, features: GraphState, hidden: GraphState, adjacency: Tensor | None, node_mask: Tensor | None = None
     ) -> GraphState:
+        from_nodes = self.layers[0].from_nodes
+        assert isinstance(from_nodes, nn.Linear)
+        features, hidden = enter(features, hidden, adjacency, node_mask, from_nodes.weight, self.hidden_size)
         nodes = torch.cat([features.nodes, hidden.nodes], dim=-1)
         pairs = neighbours(adjacency, node_mask)
         for layer in self.layers:

@@ -7,9 +7,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from relational_transformer.nn.alignment import align, aligned_linear
+from relational_transformer.nn.checks import MOST_LAYERS, check_size
 from relational_transformer.nn.initialization import reset_linear
 
-from .processor import GraphState, Processor, neighbours
+from .processor import GraphState, Processor, enter, neighbours
 from .settings import Settings
 
 _NOT_ADJACENT = -1e6
@@ -71,9 +72,18 @@ class PGN(Processor):
 
     def __init__(self, hidden_size: int, num_layers: int) -> None:
         super().__init__()
+        check_size(hidden_size=hidden_size)
+        check_size(MOST_LAYERS, num_layers=num_layers)
         self.layers = nn.ModuleList(
             MessagePassingLayer(hidden_size if index else 2 * hidden_size, hidden_size) for index in range(num_layers)
         )
+
+    @property
+    def fit(self) -> tuple[Tensor, int]:
+        """A weight, and the size of vectors that a step must have."""
+        layer = self.layers[0]
+        assert isinstance(layer, MessagePassingLayer)
+        return layer.from_nodes.weight, layer.from_messages.out_features
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
@@ -82,6 +92,7 @@ class PGN(Processor):
     def forward(
         self, features: GraphState, hidden: GraphState, adjacency: Tensor | None, node_mask: Tensor | None = None
     ) -> GraphState:
+        features, hidden = enter(features, hidden, adjacency, node_mask, *self.fit)
         nodes = torch.cat([features.nodes, hidden.nodes], dim=-1)
         # Adjacency is symmetric; an absent node sends nothing, so its row, the first axis, is taken out.
         senders = neighbours(adjacency, node_mask)

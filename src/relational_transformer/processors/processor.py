@@ -4,6 +4,9 @@ from typing import ClassVar, NamedTuple, Self
 
 from torch import Tensor, nn
 
+from relational_transformer.nn.checks import check_alike, check_batches, check_mask, check_vectors, shown
+from relational_transformer.nn.padding import present_edges, present_nodes
+
 from .settings import Settings
 
 
@@ -81,3 +84,42 @@ def neighbours(adjacency: Tensor | None, node_mask: Tensor | None) -> Tensor | N
         return adjacency
     present = node_mask.unsqueeze(-2)  # [..., 1, N]
     return present if adjacency is None else adjacency & present
+
+
+def enter(
+    features: GraphState,
+    hidden: GraphState,
+    adjacency: Tensor | None,
+    node_mask: Tensor | None,
+    weight: Tensor,
+    size: int,
+) -> tuple[GraphState, GraphState]:
+    """Features and hidden nodes of a step, once they are known to fit a processor of this size whose parameters are
+    like `weight`; with zeros for what is absent."""
+    for name, state in {"features": features, "hidden": hidden}.items():
+        if not isinstance(state, GraphState):
+            raise ValueError(f"{name} must be a GraphState, got {shown(state)}")
+    check_vectors("features.nodes", features.nodes, size, axes=2)
+    *batch, num_nodes, _ = features.nodes.shape
+    vectors = {
+        "features.nodes": (features.nodes, 2),
+        "features.edges": (features.edges, 3),
+        "features.globals": (features.globals, 1),
+        "hidden.nodes": (hidden.nodes, 2),
+    }
+    for name, (tensor, axes) in vectors.items():
+        check_vectors(name, tensor, size, axes)
+        assert tensor is not None
+        shape = [*batch, *[num_nodes] * (axes - 1), size]
+        if list(tensor.shape) != shape:
+            raise ValueError(f"{name} must have shape {shape}, as features.nodes has it, got {list(tensor.shape)}")
+        check_alike("the weights", weight, **{name: tensor})
+    check_mask("adjacency", adjacency, (num_nodes, num_nodes), weight)
+    check_mask("node_mask", node_mask, (num_nodes,), weight)
+    check_batches(**{"features.nodes": (features.nodes, 2)}, adjacency=(adjacency, 2), node_mask=(node_mask, 1))
+    return (features, hidden) if node_mask is None else (_present(features, node_mask), _present(hidden, node_mask))
+
+
+def _present(state: GraphState, node_mask: Tensor) -> GraphState:
+    edges = None if state.edges is None else present_edges(state.edges, node_mask)
+    return GraphState(present_nodes(state.nodes, node_mask), edges, state.globals)

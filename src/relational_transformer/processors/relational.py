@@ -5,10 +5,11 @@ from typing import Self
 from torch import Tensor
 
 from relational_transformer.nn import RelationalTransformer
+from relational_transformer.nn.checks import shown
 from relational_transformer.nn.transformer import GlobalMode
 
 from .processor import GraphState, Processor
-from .settings import Settings
+from .settings import Settings, check_heads
 
 
 class RelationalProcessor(Processor):
@@ -33,8 +34,7 @@ class RelationalProcessor(Processor):
         update_edges: bool = True,
     ) -> None:
         super().__init__()
-        if hidden_size % num_heads:
-            raise ValueError(f"num_heads must divide hidden_size={hidden_size}, got num_heads={num_heads}")
+        check_heads(hidden_size, num_heads)
         self.returns_globals = global_mode == "core"
         self.transformer = RelationalTransformer(
             2 * hidden_size,
@@ -66,9 +66,15 @@ class RelationalProcessor(Processor):
     def forward(
         self, features: GraphState, hidden: GraphState, adjacency: Tensor | None, node_mask: Tensor | None = None
     ) -> GraphState:
-        assert features.edges is not None
-        assert features.globals is not None
-        assert hidden.edges is not None
+        for name, state in {"features": features, "hidden": hidden}.items():
+            if not isinstance(state, GraphState):
+                raise ValueError(f"{name} must be a GraphState, got {shown(state)}")
+        if features.edges is None or features.globals is None:
+            raise ValueError("features must have nodes, edges and globals, got None among them")
+        if hidden.edges is None or (hidden.globals is None) == self.returns_globals:
+            raise ValueError(
+                f"hidden must have nodes, edges and {'' if self.returns_globals else 'no '}globals, got other ones"
+            )
         globals = (features.globals,) if hidden.globals is None else (features.globals, hidden.globals)
         output = self.transformer(
             (features.nodes, hidden.nodes), (features.edges, hidden.edges), globals, node_mask=node_mask

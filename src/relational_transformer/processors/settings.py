@@ -1,7 +1,22 @@
 """The paper's models: what each one is made of and how it is trained. Every hyperparameter is written here once."""
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
+
+from relational_transformer.nn.checks import (
+    LARGEST_SIZE,
+    MOST_LAYERS,
+    check_choice,
+    check_flag,
+    check_size,
+    check_sizes,
+    shown,
+)
+
+LARGEST_BATCH = 2**20
+LARGEST_LEARNING_RATE = 1e3
+LARGEST_CLIP = 1e30
+"""Numbers beyond these are not those of float32, or of any training."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +55,42 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in ("num_layers", "hidden_size", "batch_size", "num_heads", "node_hidden_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not 0 < self.learning_rate < float("inf"):
-            raise ValueError(f"learning_rate must be a number above 0, got {self.learning_rate}")
-        if self.gradient_clip is not None and not 0 < self.gradient_clip < float("inf"):
-            raise ValueError(f"gradient_clip must be a number above 0, got {self.gradient_clip}")
+            _check_whole(name, getattr(self, name), MOST.get(name, LARGEST_SIZE))
+        check_sizes("edge_hidden_sizes", self.edge_hidden_sizes, "d_eh1, d_eh2")
+        _check_number("learning_rate", self.learning_rate, LARGEST_LEARNING_RATE)
+        if self.gradient_clip is not None:
+            _check_number("gradient_clip", self.gradient_clip, LARGEST_CLIP)
+        if not isinstance(self.processor, str):
+            raise ValueError(f"processor must be the name of one, got {shown(self.processor)}")
+        check_choice("global_mode", self.global_mode, ("cat", "core", "att"))
+        check_choice("hint_mode", self.hint_mode, ("encoded_decoded", "decoded_only", "none"))
+        check_flag(update_edges=self.update_edges, pointers_from_edges=self.pointers_from_edges)
+
+
+MOST = {"num_layers": MOST_LAYERS, "batch_size": LARGEST_BATCH}
+
+
+def _check_whole(name: str, number: Any, most: int) -> None:
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise ValueError(f"{name} must be a whole number, got {shown(number)}")
+    if number < 1:
+        raise ValueError(f"{name} must be at least 1, got {shown(number)}")
+    if number > most:
+        raise ValueError(f"{name} must be at most {most}, got {shown(number)}")
+
+
+def _check_number(name: str, number: Any, most: float) -> None:
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < float("inf"):
+        raise ValueError(f"{name} must be a number above 0, got {shown(number)}")
+    if number > most:
+        raise ValueError(f"{name} must be at most {most:g}, got {shown(number)}")
+
+
+def check_heads(hidden_size: int, num_heads: int) -> None:
+    """Heads share the hidden size among them."""
+    check_size(hidden_size=hidden_size, num_heads=num_heads)
+    if hidden_size % num_heads:
+        raise ValueError(f"num_heads must divide hidden_size={hidden_size}, got num_heads={num_heads}")
 
 
 def _baseline(processor: str, num_layers: int, hidden_size: int, learning_rate: float, num_heads: int = 1) -> Settings:
@@ -104,6 +149,6 @@ def find_settings(name: str) -> Settings:
         for name, processor in PROCESSORS.items()
     }
     known |= {**TUNED, **ABLATIONS, **{f"untuned_{key}": value for key, value in UNTUNED.items()}}
-    if name not in known:
-        raise ValueError(f"no model is called {name!r}; there are {', '.join(known)}")
+    if not isinstance(name, str) or name not in known:
+        raise ValueError(f"no model is called {shown(name)}; there are {', '.join(known)}")
     return known[name]

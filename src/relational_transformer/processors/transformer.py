@@ -7,10 +7,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from relational_transformer.nn import ConcatLinear
+from relational_transformer.nn.checks import MOST_LAYERS, check_size
 from relational_transformer.nn.initialization import reset_linear
 
-from .processor import GraphState, Processor
-from .settings import Settings
+from .processor import GraphState, Processor, enter
+from .settings import Settings, check_heads
 
 FEW_NODES = 32
 """Nodes up to which attention is compiled as sums: its matrix products would be tiny ones, each with copies around."""
@@ -77,8 +78,9 @@ class Transformer(Processor):
 
     def __init__(self, hidden_size: int, num_layers: int, num_heads: int, *, node_hidden_size: int) -> None:
         super().__init__()
-        if hidden_size % num_heads:
-            raise ValueError(f"num_heads must divide hidden_size={hidden_size}, got num_heads={num_heads}")
+        check_heads(hidden_size, num_heads)
+        check_size(MOST_LAYERS, num_layers=num_layers)
+        check_size(node_hidden_size=node_hidden_size)
         self.node_input = ConcatLinear(3 * hidden_size, hidden_size)
         self.layers = nn.ModuleList(
             TransformerLayer(hidden_size, num_heads, node_hidden_size) for _ in range(num_layers)
@@ -93,6 +95,9 @@ class Transformer(Processor):
     def forward(
         self, features: GraphState, hidden: GraphState, adjacency: Tensor | None, node_mask: Tensor | None = None
     ) -> GraphState:
+        features, hidden = enter(
+            features, hidden, adjacency, node_mask, self.node_input.weight, self.node_input.out_features
+        )
         assert features.globals is not None
         # Nodes are few: one product of the concatenation takes less time than three without it.
         whole = features.globals.unsqueeze(-2).expand_as(features.nodes)

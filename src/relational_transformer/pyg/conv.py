@@ -1,6 +1,5 @@
 """The relational transformer layer as a PyG convolution."""
 
-import math
 from typing import Literal, get_args
 
 import torch
@@ -8,13 +7,23 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from relational_transformer.nn import ConcatLinear, RelationalTransformerLayer
-from relational_transformer.nn.checks import check_last_size, check_positive
+from relational_transformer.nn.checks import (
+    LARGEST_SIZE,
+    check_alike,
+    check_choice,
+    check_flag,
+    check_number,
+    check_size,
+    check_sizes,
+    check_tensor,
+)
 from relational_transformer.nn.initialization import truncated_normal_
 from relational_transformer.nn.pretrained import Pretrained
 
+from .checks import check_batch, check_edge_index, check_rows
 from .input_projection import LazyLinear, input_projection
 from .packing import Packing
-from .sparse_attention import sparse_relational_attention
+from .sparse_attention import attend_along_edges
 from .sparse_edge_update import sparse_edge_update
 
 Mode = Literal["sparse", "complete"]
@@ -86,9 +95,15 @@ class RelationalTransformerConv(Pretrained):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        check_positive(out_channels=out_channels, heads=heads)
-        if mode not in get_args(Mode):
-            raise ValueError(f"mode must be one of {', '.join(get_args(Mode))}, got {mode!r}")
+        check_size(out_channels=out_channels, heads=heads)
+        optional = {"edge_channels": edge_channels, "head_channels": head_channels, "hidden_channels": hidden_channels}
+        check_size(**{name: size for name, size in optional.items() if size is not None})
+        edge_hidden_channels = check_sizes("edge_hidden_channels", edge_hidden_channels, "two hidden widths")
+        check_choice("mode", mode, get_args(Mode))
+        check_flag(update_edges=update_edges)
+        check_number("dropout", dropout, below=1.0)
+        if heads * (head_channels or 1) > LARGEST_SIZE:
+            raise ValueError(f"heads x head_channels must be at most {LARGEST_SIZE}, got {heads} x {head_channels}")
         if head_channels is None and out_channels % heads:
             raise ValueError(
                 f"heads must divide out_channels={out_channels} or head_channels be given, got heads={heads}"
@@ -144,6 +159,7 @@ class RelationalTransformerConv(Pretrained):
         `batch` [N] says which graph a node belongs to; the sparse mode follows the edges and does not need it.
         """
         self._check(x, edge_index, edge_attr, batch)
+        check_flag(return_attention_weights=return_attention_weights)
         edge_index, batch = edge_index.long(), None if batch is None else batch.long()
         nodes, edges = self.node_input(x), self._edge_vectors(edge_index, edge_attr)
         if self.mode == "sparse":
@@ -163,9 +179,7 @@ class RelationalTransformerConv(Pretrained):
         layer = self.layer
         projection = layer.attention.edge_qkv
         query, key, value = (layer.attention.node_qkv(nodes) + projection.bias).chunk(3, dim=-1)
-        messages, weights = sparse_relational_attention(
-            query, key, value, edge_index, edges, projection.weight, num_heads=self.heads
-        )
+        messages, weights = attend_along_edges(query, key, value, edge_index, edges, projection.weight, self.heads)
         nodes = layer.node_norm(nodes + self._drop(layer.node_output(messages)))
         update = layer.node_feed_forward_out(layer.node_feed_forward_in(nodes).relu())
         nodes = layer.node_feed_forward_norm(nodes + self._drop(update))
@@ -180,54 +194,37 @@ class RelationalTransformerConv(Pretrained):
         nodes, edges = packing.pack_nodes(nodes), packing.pack_edges(edges, missing=self.no_edge)
         attention = None
         if need_weights:
-            weights = self.layer.attention(nodes, edges, node_mask=packing.node_mask, need_weights=True).weights
+            weights = self.layer.attention(
+                nodes, edges, node_mask=packing.node_mask, need_weights=True, checked=True
+            ).weights
             pairs, indices = packing.all_pairs()
             attention = pairs, weights.movedim(1, -1)[indices]  # [graphs, i, j, heads] -> [P, heads]
-        nodes, edges = self.layer(nodes, edges, node_mask=packing.node_mask)
+        nodes, edges = self.layer(nodes, edges, node_mask=packing.node_mask, checked=True)  # padding is zeros here
         return packing.unpack_nodes(nodes), packing.unpack_edges(edges), attention
 
     def _drop(self, update: Tensor) -> Tensor:
         return F.dropout(update, self.dropout, self.training)
 
     def _check(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, batch: Tensor | None) -> None:
+        check_tensor("x", x)
         if x.dim() != 2:
             raise ValueError(f"x must be [N, in_channels], got shape {list(x.shape)}")
-        if self.in_channels != -1:
-            check_last_size("x", x, self.in_channels)
-        if not isinstance(edge_index, Tensor) or edge_index.dim() != 2 or edge_index.shape[0] != 2:
-            given = f"shape {list(edge_index.shape)}" if isinstance(edge_index, Tensor) else type(edge_index).__name__
-            raise ValueError(f"edge_index must be [2, E], sources above targets, got {given}")
-        _check_numbers("edge_index", edge_index, len(x))
+        if self.in_channels not in (-1, x.shape[-1]):
+            raise ValueError(f"x must have {self.in_channels} channels in its last axis, got shape {list(x.shape)}")
+        check_edge_index(edge_index, x.shape[0], "x", x)
         if (edge_attr is None) != (self.edge_dim is None):
             expected = "None" if self.edge_dim is None else "given"
             raise ValueError(f"edge_attr must be {expected} for a layer with edge_dim={self.edge_dim}")
-        if edge_attr is not None and edge_attr.shape[0] != edge_index.shape[1]:
-            raise ValueError(
-                f"edge_attr must have a row for each of the {edge_index.shape[1]} edges, "
-                f"got shape {list(edge_attr.shape)}"
-            )
-        if edge_attr is not None and self.edge_dim not in (-1, 1 if edge_attr.dim() == 1 else edge_attr.shape[-1]):
-            raise ValueError(f"edge_attr must be [E, {self.edge_dim}], got shape {list(edge_attr.shape)}")
-        if batch is not None and batch.shape != x.shape[:1]:
-            raise ValueError(f"batch must be [{x.shape[0]}], a graph for each node, got shape {list(batch.shape)}")
-        if batch is not None:
-            _check_numbers("batch", batch, math.inf)
+        if edge_attr is not None:
+            check_tensor("edge_attr", edge_attr)
+            check_rows("edge_attr", edge_attr, edge_index.shape[1], "edges", axes=(1, 2))
+            if self.edge_dim not in (-1, 1 if edge_attr.dim() == 1 else edge_attr.shape[-1]):
+                raise ValueError(f"edge_attr must be [E, {self.edge_dim}], got shape {list(edge_attr.shape)}")
+        check_alike("the weights", self.no_edge, x=x, edge_attr=edge_attr)
+        check_batch(batch, x.shape[0], "x", x)
 
     def __repr__(self) -> str:
         parts = [str(self.in_channels), str(self.out_channels), f"heads={self.heads}"]
         parts += [f"edge_dim={self.edge_dim}", f"edge_channels={self.edge_channels}"]
         parts += [f"mode={self.mode!r}"] if self.mode != "sparse" else []
         return f"{type(self).__name__}({', '.join(parts)})"
-
-
-def _check_numbers(name: str, numbers: Tensor, count: float) -> None:
-    """Refuse what does not number things below `count`. Their range is looked at where that waits for no device, and
-    breaks no compiler's graph."""
-    if numbers.dtype not in (torch.int32, torch.int64):
-        raise ValueError(f"{name} must be of type torch.int64, got {numbers.dtype}")
-    if numbers.device.type != "cpu" or torch.compiler.is_compiling() or not numbers.numel():
-        return
-    least, most = (int(one) for one in numbers.aminmax())
-    if least < 0 or most >= count:
-        allowed = "0 or more" if count == math.inf else f"between 0 and {count - 1}, the last node"
-        raise ValueError(f"all numbers in {name} must be {allowed}, got {least if least < 0 else most}")

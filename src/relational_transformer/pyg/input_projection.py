@@ -4,7 +4,7 @@ from torch import nn
 from torch.nn.parameter import UninitializedParameter
 
 from relational_transformer.nn import ConcatLinear
-from relational_transformer.nn.checks import check_positive
+from relational_transformer.nn.checks import check_size
 from relational_transformer.nn.initialization import reset_linear
 
 
@@ -24,7 +24,7 @@ def input_projection(name: str, given: int, size: int) -> nn.Module:
     >>> input_projection("in_channels", 3, 8), input_projection("in_channels", 8, 8)
     (ConcatLinear(in_features=3, out_features=8, bias=True), Identity())
     """
-    if given == -1:
+    if type(given) is int and given == -1:
         return LazyLinear(size)
-    check_positive(**{name: given})
+    check_size(**{name: given})
     return nn.Identity() if given == size else ConcatLinear(given, size)

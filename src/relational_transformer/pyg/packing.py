@@ -5,6 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from relational_transformer.nn.checks import check_dense, check_device, shown
+
+from .checks import check_batch, check_count, check_edge_index, check_rows
+
 
 @dataclass(frozen=True)
 class Packing:
@@ -33,6 +37,9 @@ class Packing:
     @classmethod
     def of(cls, edge_index: Tensor, num_nodes: int, batch: Tensor | None = None) -> "Packing":
         """The packing of a batch: `edge_index` [2, E], and `batch` [num_nodes], the graph of each node."""
+        check_count("num_nodes", num_nodes)
+        check_edge_index(edge_index, num_nodes, "edge_index", None)
+        check_batch(batch, num_nodes, "edge_index", edge_index)
         edge_index = edge_index.long()  # pairs of nodes are numbered too, and there may be more than 2^31 of them
         batch = edge_index.new_zeros(num_nodes) if batch is None else batch.long()
         source, target = edge_index
@@ -54,11 +61,17 @@ class Packing:
 
     def pack_nodes(self, nodes: Tensor) -> Tensor:
         """Dense nodes [graphs, nodes, size] of a list [N, size]; zeros where there is no node."""
+        check_rows("nodes", nodes, len(self.slot), "nodes")
+        check_device("nodes", nodes, "the packing", self.slot)
         dense = nodes.new_zeros(*self.node_mask.shape, nodes.shape[-1])
         return dense.index_put((self.graph, self.slot), nodes)
 
     def pack_edges(self, edges: Tensor, missing: Tensor) -> Tensor:
         """Dense edges [graphs, nodes, nodes, size] of a list [E, size]; `missing` [size] where there is no edge."""
+        check_rows("edges", edges, self.edge_index.shape[1], "edges")
+        check_device("edges", edges, "the packing", self.slot)
+        check_rows("missing", missing, edges.shape[-1], "channels of edges", axes=(1,))
+        check_device("missing", missing, "the packing", self.slot)
         self._check_no_parallel_edges()
         num_graphs, num_nodes = self.node_mask.shape
         dense = missing.to(edges.dtype).expand(num_graphs, num_nodes, num_nodes, -1)
@@ -66,10 +79,12 @@ class Packing:
 
     def unpack_nodes(self, dense: Tensor) -> Tensor:
         """The list [N, size] of dense nodes [graphs, nodes, size]."""
+        self._check_dense("dense", dense, 1)
         return dense[self.graph, self.slot]
 
     def unpack_edges(self, dense: Tensor) -> Tensor:
         """The list [E, size] of dense edges [graphs, nodes, nodes, size]."""
+        self._check_dense("dense", dense, 2)
         return dense[self._pairs()]
 
     def all_pairs(self) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
@@ -82,6 +97,16 @@ class Packing:
     def _pairs(self) -> tuple[Tensor, Tensor, Tensor]:
         source, target = self.edge_index
         return self.graph[target], self.slot[target], self.slot[source]
+
+    def _check_dense(self, name: str, dense: Tensor, over_nodes: int) -> None:
+        if not isinstance(dense, Tensor):
+            raise ValueError(f"{name} must be a tensor, got {shown(dense)}")
+        check_dense(name, dense)
+        num_graphs, num_nodes = self.node_mask.shape
+        shape = [num_graphs, *[num_nodes] * over_nodes]
+        if list(dense.shape[: len(shape)]) != shape:
+            raise ValueError(f"{name} must be [{', '.join(map(str, shape))}, size], got shape {list(dense.shape)}")
+        check_device(name, dense, "the packing", self.slot)
 
     def _check_no_parallel_edges(self) -> None:
         source, target = self.edge_index

@@ -6,6 +6,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from relational_transformer.nn.checks import check_alike, check_positive, check_tensor, check_vectors, shown
+
+from .checks import check_edge_index, check_rows
+
 
 class SparseAttentionOutput(NamedTuple):
     """`messages` [N, H·D] of the nodes, `weights` [E, H] of the edges; a node's weights add up to one.
@@ -56,6 +60,28 @@ def sparse_relational_attention(
     >>> out.messages.shape, out.weights.tolist()  # each node hears from one other
     (torch.Size([3, 8]), [[1.0, 1.0], [1.0, 1.0], [1.0, 1.0]])
     """
+    check_tensor("query", query, axes=2)
+    check_edge_index(edge_index, query.shape[0], "query", query)
+    size = query.shape[-1]
+    for name, nodes in {"query": query, "key": key, "value": value}.items():
+        check_vectors(name, nodes, size, axes=2)
+        check_rows(name, nodes, query.shape[0], "nodes")
+    check_positive(num_heads=num_heads)
+    if size % num_heads:
+        raise ValueError(f"num_heads must divide the {size} channels of query, got num_heads={shown(num_heads)}")
+    check_tensor("edges", edges, axes=2)
+    check_rows("edges", edges, edge_index.shape[1], "edges")
+    check_tensor("edge_weight", edge_weight, axes=2)
+    if list(edge_weight.shape) != [3 * size, edges.shape[-1]]:
+        raise ValueError(f"edge_weight must be [3 x {size}, {edges.shape[-1]}], got shape {list(edge_weight.shape)}")
+    check_alike("query", query, key=key, value=value, edges=edges, edge_weight=edge_weight)
+    return attend_along_edges(query, key, value, edge_index.long(), edges, edge_weight, num_heads)
+
+
+def attend_along_edges(
+    query: Tensor, key: Tensor, value: Tensor, edge_index: Tensor, edges: Tensor, edge_weight: Tensor, num_heads: int
+) -> SparseAttentionOutput:
+    """`sparse_relational_attention` of what is known to fit."""
     source, target = edge_index
     num_nodes, head_size = query.shape[0], query.shape[1] // num_heads
     edge_query, edge_key, edge_value = F.linear(edges, edge_weight).chunk(3, dim=-1)  # [E, H·D] each

@@ -5,6 +5,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from relational_transformer.nn import EdgeUpdate
+from relational_transformer.nn.checks import check_alike, check_tensor
+
+from .checks import check_count, check_edge_index, check_rows
 
 
 def sparse_edge_update(update: EdgeUpdate, edges: Tensor, nodes: Tensor, edge_index: Tensor, no_edge: Tensor) -> Tensor:
@@ -19,7 +22,7 @@ def sparse_edge_update(update: EdgeUpdate, edges: Tensor, nodes: Tensor, edge_in
     sizes = [update.edge_size, update.edge_size, update.node_size, update.node_size]
     own_weight, reverse_weight, sender_weight, receiver_weight = update.message_in.weight.split(sizes, dim=1)
     # Projected first: the hidden layer is smaller than edges and nodes, and it is what is gathered.
-    reverse = mean_of_reverse_edges(
+    reverse = _mean_of_reverse_edges(
         F.linear(edges, reverse_weight), edge_index, nodes.shape[0], F.linear(no_edge, reverse_weight)
     )
     senders = F.linear(nodes, sender_weight, update.message_in.bias)
@@ -43,6 +46,17 @@ def mean_of_reverse_edges(values: Tensor, edge_index: Tensor, num_nodes: int, mi
     >>> mean_of_reverse_edges(values, edge_index, 3, torch.tensor([-1.0])).squeeze(1).tolist()
     [3.0, 1.0, 1.0, 8.0]
     """
+    check_count("num_nodes", num_nodes)
+    check_tensor("values", values)
+    check_edge_index(edge_index, num_nodes, "values", values)
+    check_rows("values", values, edge_index.shape[1], "edges")
+    check_tensor("missing", missing)
+    check_rows("missing", missing, values.shape[-1], "channels of values", axes=(1,))
+    check_alike("values", values, missing=missing)
+    return _mean_of_reverse_edges(values, edge_index, num_nodes, missing)
+
+
+def _mean_of_reverse_edges(values: Tensor, edge_index: Tensor, num_nodes: int, missing: Tensor) -> Tensor:
     if values.shape[0] == 0:
         return values
     source, target = edge_index.long()  # there may be more than 2^31 pairs of nodes

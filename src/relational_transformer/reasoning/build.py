@@ -3,7 +3,7 @@
 from relational_transformer.clrs.spec import Spec
 from relational_transformer.processors import Settings, build_processor
 
-from .network import Network
+from .network import Network, find_spec
 
 
 def build_network(algorithm: str | Spec, settings: Settings) -> Network:
@@ -13,6 +13,7 @@ def build_network(algorithm: str | Spec, settings: Settings) -> Network:
     >>> sum(parameter.numel() for parameter in build_network("bellman_ford", TUNED["rt"]).parameters())
     1103404
     """
+    find_spec(algorithm)  # before anything is built
     return Network(
         algorithm,
         build_processor(settings),

@@ -9,6 +9,9 @@ import torch
 from torch import Tensor
 
 from relational_transformer.clrs.spec import Location, Spec, Stage, Type
+from relational_transformer.nn.checks import shown
+
+from .checks import check_features, check_spec
 
 Packed = dict[str, Tensor]
 """Packed features by the key of their group."""
@@ -92,6 +95,9 @@ def group_features(spec: Spec, stage: Stage) -> tuple[FeatureGroup, ...]:
     >>> [(group.key, group.names) for group in group_features(SPECS["bubble_sort"], Stage.HINT)]
     [('node_pointer', ('pred_h',)), ('node_mask_one', ('i', 'j'))]
     """
+    check_spec("spec", spec)
+    if not isinstance(stage, str) or stage not in tuple(Stage):
+        raise ValueError(f"stage must be one of {', '.join(Stage)}, got {shown(stage)}")
     groups: dict[str, FeatureGroup] = {}
     for name, feature in spec.items():
         if feature.stage != stage:
@@ -115,9 +121,8 @@ def pack(groups: Iterable[FeatureGroup], features: Mapping[str, Tensor]) -> Pack
     >>> pack([group], {"reached": torch.ones(2, 5), "done": torch.zeros(2, 5)})["node_mask"].shape
     torch.Size([2, 5, 2])
     """
-    missing = [name for group in groups for name in group.names if name not in features]
-    if missing:
-        raise ValueError(f"features {', '.join(missing)} are missing; got {', '.join(features) or 'none'}")
+    groups = _groups(groups)
+    check_features("features", groups, features)
     return {group.key: torch.stack([features[name] for name in group.names], dim=-1) for group in groups}
 
 
@@ -128,12 +133,28 @@ def unpack(groups: Iterable[FeatureGroup], packed: Packed) -> dict[str, Tensor]:
     >>> unpack([group], {"node_pointer": torch.zeros(2, 5, 5, 1)})["pi"].shape
     torch.Size([2, 5, 5])
     """
+    groups = _groups(groups)
+    if not isinstance(packed, Mapping):
+        raise ValueError(f"packed must be packed features by key, got {shown(packed)}")
+    for group in groups:
+        tensor = packed.get(group.key)
+        if tensor is not None and (not isinstance(tensor, Tensor) or tensor.shape[-1:] != (len(group.names),)):
+            raise ValueError(
+                f"packed[{group.key!r}] must be a tensor [..., {len(group.names)}], a feature a slot of its last axis"
+            )
     return {
         name: tensor
         for group in groups
         if group.key in packed
         for name, tensor in zip(group.names, packed[group.key].unbind(-1), strict=True)
     }
+
+
+def _groups(groups: Iterable[FeatureGroup]) -> tuple[FeatureGroup, ...]:
+    found = tuple(groups) if isinstance(groups, Iterable) else (None,)
+    if not all(isinstance(group, FeatureGroup) for group in found):
+        raise ValueError(f"groups must be feature groups, got {shown(groups)}")
+    return tuple(group for group in found if group is not None)
 
 
 class Batch(NamedTuple):

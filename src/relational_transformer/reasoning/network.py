@@ -7,8 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from relational_transformer.clrs.spec import SPECS, Spec, Stage, Type
+from relational_transformer.nn.checks import check_choice, check_flag, check_positive, check_size, shown
 from relational_transformer.processors import GraphState, Processor
 
+from .checks import check_lengths, check_prediction, check_spec, check_training_batch
 from .decoders import Decoders, Parts
 from .encoders import EncodedFeatures, Encoder
 from .features import Batch, FeatureGroup, Packed, group_features, pack, unpack
@@ -108,9 +110,12 @@ class Network(nn.Module):
         hint_mode: HintMode = "encoded_decoded",
     ) -> None:
         super().__init__()
-        if hint_mode not in get_args(HintMode):
-            raise ValueError(f"hint_mode must be one of {', '.join(get_args(HintMode))}, got {hint_mode!r}")
-        spec = _find_spec(algorithm)
+        check_choice("hint_mode", hint_mode, get_args(HintMode))
+        check_flag(pointers_from_edges=pointers_from_edges)
+        check_size(hidden_size=hidden_size)
+        if not isinstance(processor, Processor):
+            raise ValueError(f"processor must be a Processor, got {shown(processor)}")
+        spec = find_spec(algorithm)
         self.hidden_size = hidden_size
         self.activation_dtype: torch.dtype | None = None
         self.inputs = group_features(spec, Stage.INPUT)
@@ -138,6 +143,9 @@ class Network(nn.Module):
         node_mask: Tensor | None = None,
     ) -> Batch:
         """Features by name, as `clrs.sample` gives them, made into a batch."""
+        check_lengths(lengths)
+        if node_mask is not None and (not isinstance(node_mask, Tensor) or node_mask.dtype != torch.bool):
+            raise ValueError(f"node_mask must be a bool tensor [B, N], got {shown(node_mask)}")
         packed = (pack(self.inputs, inputs), pack(self.hints, hints), pack(self.outputs, outputs))
         return Batch(*packed, lengths, node_mask)
 
@@ -149,6 +157,8 @@ class Network(nn.Module):
             teacher_forced: bool [T - 1, B], True where the step sees the true hints and not the model's own; the first
                 step always does.
         """
+        if not torch.compiler.is_compiling():
+            check_training_batch(self, batch, teacher_forced)
         inputs = self.encode_inputs(batch.inputs, batch.node_mask)
         carry = self.initial_carry(inputs)
         for step in self.steps(batch, teacher_forced):
@@ -284,6 +294,10 @@ class Network(nn.Module):
             num_steps: by default what the longest example needs.
             keep_hints: also return the logits of all hints.
         """
+        check_prediction(self, inputs, first_hints, lengths, node_mask)
+        check_flag(keep_hints=keep_hints)
+        if num_steps is not None:
+            check_positive(num_steps=num_steps)
         if num_steps is None:
             num_steps = max(1, int(lengths.max()) - 1)
         encoded = self.encode_inputs(inputs, node_mask)
@@ -309,8 +323,10 @@ class Network(nn.Module):
         return EncodedFeatures(nodes, edges, globals, encoded.adjacency)
 
 
-def _find_spec(algorithm: str | Spec) -> Spec:
+def find_spec(algorithm: str | Spec) -> Spec:
+    """The spec of an algorithm by its name, or the one that was given."""
     if not isinstance(algorithm, str):
+        check_spec("algorithm", algorithm)
         return algorithm
     if algorithm not in SPECS:
         raise ValueError(f"no algorithm is called {algorithm!r}; there are {', '.join(SPECS)}")

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from relational_transformer.nn import RelationalTransformerLayer
+from relational_transformer.nn import LayerOutput, RelationalTransformerLayer
 from relational_transformer.processors.transformer import TransformerLayer
 
 from .observation import CORE_SIZE, FACTOR_SIZE, Observation
@@ -53,6 +53,13 @@ class NodeLayer(nn.Module):
         return self.layer(nodes, node_mask), edges
 
 
+class PairLayer(RelationalTransformerLayer):
+    """A relational layer whose graphs are the agent's own: what absent nodes hold is finite, and is not looked at."""
+
+    def forward(self, nodes: Tensor, edges: Tensor, node_mask: Tensor) -> LayerOutput:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return super().forward(nodes, edges, node_mask, checked=True)
+
+
 class CoreLayer(nn.Module):
     """The last relational layer, of which only the core's vector is used: it updates no other node, and no edges."""
 
@@ -63,7 +70,9 @@ class CoreLayer(nn.Module):
     def forward(self, nodes: Tensor, edges: Tensor, node_mask: Tensor) -> tuple[Tensor, None]:
         """[B, N, size] -> [B, 1, size]: what the whole layer makes of the core."""
         layer, core = self.layer, nodes[..., :1, :]
-        messages = layer.attention(core, edges[..., :1, :, :], context=nodes, node_mask=node_mask).messages
+        messages = layer.attention(
+            core, edges[..., :1, :, :], context=nodes, node_mask=node_mask, checked=True
+        ).messages
         core = layer.node_norm(core + layer.node_output(messages))
         update = layer.node_feed_forward_out(F.relu(layer.node_feed_forward_in(core)))
         return layer.node_feed_forward_norm(core + update), None
@@ -160,7 +169,7 @@ def _layer(model: Model, settings: AgentSettings, is_last: bool) -> nn.Module:
 
 
 def _relational_layer(settings: AgentSettings, update_edges: bool = True) -> RelationalTransformerLayer:
-    return RelationalTransformerLayer(
+    return PairLayer(
         node_size=settings.size,
         edge_size=settings.edge_size,
         num_heads=settings.num_heads,

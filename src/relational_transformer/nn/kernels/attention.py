@@ -22,7 +22,9 @@ def relational_attention(
     if torch.is_autocast_enabled(edges.device.type):
         dtype = torch.get_autocast_dtype(edges.device.type)
         query, key, value, edges = (tensor.to(dtype) for tensor in (query, key, value, edges))
-    *batch, queries, keys, _ = edges.shape
+    batch = torch.broadcast_shapes(edges.shape[:-3], *(tensor.shape[:-2] for tensor in (query, key, value)))
+    edges = edges.expand(*batch, *edges.shape[-3:])
+    queries, keys = edges.shape[-3:-1]
     if attention_mask is not None:
         attention_mask = one_seed(attention_mask.expand(*batch, queries, keys), 2)
     nodes = (tensor.expand(*batch, *tensor.shape[-2:]) for tensor in (query, key, value))

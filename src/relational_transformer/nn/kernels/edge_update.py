@@ -18,7 +18,8 @@ def edge_update(edges: Tensor, receivers: Tensor, senders: Tensor, *parameters: 
         raise TypeError(f"edge_update takes {NUM_PARAMETERS} parameters after senders, got {len(parameters)}.")
     if torch.is_autocast_enabled(edges.device.type):
         edges = edges.to(torch.get_autocast_dtype(edges.device.type))
-    batch = edges.shape[:-3]
+    batch = torch.broadcast_shapes(edges.shape[:-3], *(tensor.shape[:-2] for tensor in (receivers, senders)))
+    edges = edges.expand(*batch, *edges.shape[-3:])
     ends = (tensor.expand(*batch, *tensor.shape[-2:]) for tensor in (receivers, senders))
     output, *_ = update(
         edges.reshape(1, -1, *edges.shape[-3:]),

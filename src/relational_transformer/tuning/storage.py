@@ -127,7 +127,15 @@ def open_study(
 
 
 def load_study(location: str, name: str) -> Study:
-    """The study called `name` as it is now, to be looked at; nothing is written."""
+    """The study called `name` as it is now, to be looked at; nothing is written.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     location = f"{folder}/search.journal"
+    ...     _ = open_study(open_storage(location), "a")
+    ...     load_study(location, "a").study_name
+    'a'
+    """
     storage = open_storage(location, writing=False)
     with one_sentence(location):
         known = [study.study_name for study in storage.get_all_studies()]

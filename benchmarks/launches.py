@@ -4,7 +4,7 @@
     python benchmarks/launches.py insertion_sort mpnn --precision tf32
 
 The pieces of a step are compiled for an H200 that is not there. Layers that are kernels of their own are left out, and
-so is what is not compiled (gradients that autograd adds up; products that are made once for all steps).
+so is what is not compiled (gradients that autograd adds up).
 """
 
 import argparse
@@ -49,7 +49,6 @@ from relational_transformer.training.cuda_compiler import OPTIONS
 from relational_transformer.training.data import draw, load_split
 from relational_transformer.training.engine import Engine
 from relational_transformer.training.fleet import Fleet, initialise
-from relational_transformer.training.hoisted import plan
 from relational_transformer.training.kernel_layers import KernelLayers, LaidOut
 from relational_transformer.training.precision import set_precision
 from relational_transformer.training.splits import make_split
@@ -84,7 +83,7 @@ class LeftOut(KernelLayers):
         return ()
 
     def lay_out(self, by_name: Any, orders: Any) -> LaidOut:
-        return LaidOut((), ())
+        return LaidOut([], [])
 
     def trajectory(self, laid_out: Any, num_steps: int, graphs: int) -> Callable[..., Any]:
         return lambda step, nodes, edges: (nodes * 1, None if edges is None else edges * 1)
@@ -120,7 +119,6 @@ def pieces_of_step(task: str, model: str, precision: Any, seeds: int) -> tuple[i
         set_precision(precision, one)
     split = load_split(models[0], make_split(task, "train", Protocol(train_examples=32)), CPU)
     with (
-        mock.patch.object(plan, "compiled_for", compiled_for),
         mock.patch.object(fleet_methods, "compiled_for", compiled_for),
         mock.patch.object(kernels, "scores_pointers", always),
         mock.patch.object(pointer_scores_passes, "pointer_scores_forward", no_scores),
@@ -147,7 +145,6 @@ def leave_out_kernels(engine: Engine, precision: str) -> None:
     if precision != "bf16" or not len(around.layers.layers):
         return
     left_out = LeftOut(around.layers.layers, engine.split.num_nodes, CPU)
-    left_out.prefix = around.layers.prefix
     around.layers = left_out
 
 
@@ -220,8 +217,7 @@ def generated_code(graph: GraphModule, backward: bool) -> str:
         inputs = [_on_card(node.meta["val"]) for node in graph.graph.find_nodes(op="placeholder")]
     FakeTensorProp(graph, mode).propagate_dont_convert_inputs(*inputs)
     view_to_reshape(graph)
-    options = {**OPTIONS, "post_grad_custom_pre_pass": None}
-    with V.set_debug_handler(DebugContext()), V.set_fake_mode(mode), config.patch(options):
+    with V.set_debug_handler(DebugContext()), V.set_fake_mode(mode), config.patch(OPTIONS):
         post_grad.post_grad_passes(graph, not backward)
         lowering = GraphLowering(graph, example_inputs=inputs, shape_env=mode.shape_env, is_backward=backward)
         with V.set_graph_handler(lowering):

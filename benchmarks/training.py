@@ -32,7 +32,6 @@ from relational_transformer.training.fleet import Fleet, initialise
 from relational_transformer.training.precision import Precision, set_precision
 from relational_transformer.training.protocol import Protocol
 from relational_transformer.training.provenance import hardware
-from relational_transformer.training.slices import Shares
 from relational_transformer.training.splits import make_split
 
 STEPS_OF_PART = 80
@@ -61,13 +60,8 @@ def measure(task: str, model: str, num_seeds: int, precision: Precision, argumen
             precision=precision,
             compiled=arguments.compile,
         )
-        if engines:
-            engine.share_compiled(engines[0])
         engines.append(engine)
     streams: list[torch.cuda.Stream | None] = [torch.cuda.Stream() if on_cuda else None for _ in engines]
-    if arguments.sliced:
-        shares = Shares(device, len(engines))
-        streams = [shares.take().stream for _ in engines]
 
     def each() -> Iterator[tuple[int, Engine]]:
         """The fleets, each on its stream."""
@@ -169,7 +163,6 @@ def main() -> None:
     parser.add_argument("--fleets", nargs="+", default=["1:fp32"], help="SEEDS:PRECISION, several of them")
     parser.add_argument("--kernels", choices=MODES, default="both", help="fused kernels (CUDA only)")
     parser.add_argument("--at-once", type=int, default=1, help="so many such fleets, each on a stream of its own")
-    parser.add_argument("--sliced", action="store_true", help="with --at-once: each on its share of multiprocessors")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--layers", type=int, help="other than the model's own number")
     parser.add_argument("--examples", type=int, default=10_000, help="size of the training set")
@@ -180,8 +173,6 @@ def main() -> None:
     )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = parser.parse_args()
-    if arguments.sliced and not arguments.device.startswith("cuda"):
-        parser.error("slices are of a CUDA device")
 
     print(
         f"{arguments.model} on {arguments.task}, {hardware(torch.device(arguments.device))}, torch {torch.__version__}"

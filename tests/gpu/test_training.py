@@ -63,7 +63,6 @@ def test_graphs_and_streams_compute_what_the_cpu_does(tmp_path):
     ("precision", "compile", "changes"),
     [
         *(("tf32", "off", {}), ("bf16", "off", {}), ("bf16", "on", {}), ("bf16", "on", NO_EDGE_UPDATES)),
-        *(("bf16", "off", TRANSFORMER), ("bf16", "on", TRANSFORMER)),
     ],
 )
 def test_kernels_train_like_the_plain_path(tmp_path, precision, compile, changes):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from relational_transformer.training import RunFolder, TrainConfig, Trainer, session, trainer
+from relational_transformer.training import RunFolder, TrainConfig, Trainer, trainer
 from relational_transformer.training.session import Stopped, carry_out, train_together
 from tests.training.small import PROTOCOL, run_to_the_end, small_config
 
@@ -277,35 +277,6 @@ def test_threads_change_at_the_usual_pace_afterwards(tmp_path):
     before, during = sys.getswitchinterval(), []
     train_aside(runs_in(tmp_path, ("bfs",)), lambda config: during.append(sys.getswitchinterval()))
     assert during[0] < sys.getswitchinterval() == before
-
-
-def test_every_run_has_its_share_of_a_gpu_unless_it_is_alone(tmp_path, monkeypatch):
-    made = []
-
-    class Shares:
-        def __init__(self, device: torch.device, number: int) -> None:
-            self.number, self.taken = number, 0
-            made.append(self)
-
-        def take(self) -> None:
-            self.taken += 1
-
-    monkeypatch.setattr(session, "Shares", Shares)
-    runs = runs_in(tmp_path)
-    train_together(runs, CPU, at_once=2, sliced=True)
-    assert [(shares.number, shares.taken) for shares in made] == [(2, len(runs))]
-    train_together(runs_in(tmp_path / "alone", ("bfs",)), CPU, at_once=2, sliced=True)
-    train_together(runs_in(tmp_path / "whole"), CPU, at_once=2)
-    assert len(made) == 1
-
-
-def test_nothing_happens_aside_while_fleets_have_slices(tmp_path, monkeypatch):
-    monkeypatch.setattr(session, "Shares", lambda device, number: object())
-    monkeypatch.setattr(session, "carry_out", lambda runs, make_trainer, *, aside, **options: aside)
-    gpu, runs = torch.device("cuda", 0), runs_in(tmp_path)
-    aside = {sliced: train_together(runs, gpu, sliced=sliced) for sliced in (False, True)}
-    assert aside == {False: True, True: False}
-    assert train_together(runs[:1], gpu, sliced=True), "one that is alone has the whole device"
 
 
 def test_on_a_cpu_nothing_happens_aside(tmp_path, monkeypatch):

@@ -36,10 +36,6 @@ class Adam:
         self._count: Callable[..., list[Tensor]] = compiled_for(count_step, device) if compiled else count_step
         self._update: Callable[..., None] = compiled_for(update_moving, device) if compiled else update_moving
 
-    def share_compiled(self, other: "Adam") -> None:
-        """Use what the Adam of another fleet of the same shapes compiles."""
-        self._count, self._update = other._count, other._update
-
     @torch.no_grad()
     def step(self, gradient: Tensor) -> None:
         """One step along a gradient, a vector like `fleet.values`."""

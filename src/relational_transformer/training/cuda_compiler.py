@@ -13,19 +13,15 @@ from torch._inductor import compile_fx, config
 from torch._inductor.exc import InductorError
 from torch.fx import GraphModule
 
-from .long_products import LongProducts
-
 OPTIONS = {
     "combo_kernels": True,
     "deterministic": True,
     "triton.mix_order_reduction": False,
-    "post_grad_custom_pre_pass": LongProducts(),
 }
 """Small kernels that do not depend on each other are launched as one, and the order in which numbers are added up is
 not left to what a measurement found fastest, so that a run that is resumed adds as before. Reductions along different
 axes are not merged, which leaves some gradients unwritten (https://github.com/pytorch/pytorch/issues/193061, from torch
-2.10 on; no kernel of a training step of three seeds was such a one). Long products of few seeds are cut: a pass of the
-compiler, not of `compile_pass`, which is not called where a compiled function is found in a cache on disk."""
+2.10 on; no kernel of a training step of three seeds was such a one)."""
 
 NO_PADDING = {"shape_padding": False, "comprehensive_padding": False}
 """No time goes into trying whether odd matrix products would be faster padded, and nothing is padded inside. With

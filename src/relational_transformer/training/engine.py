@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 from torch.utils.checkpoint import checkpoint
 
-from relational_transformer.nn.kernels.dispatch import are_faster, current_mode
+from relational_transformer.clrs.spec import Type
 from relational_transformer.reasoning.features import Batch, Packed
 from relational_transformer.reasoning.network import Carry, EncodedInputs, Network
 from relational_transformer.reasoning.steps import Schedule, Step, aligned_rows, make_steps
@@ -17,18 +18,12 @@ from relational_transformer.reasoning.steps import Schedule, Step, aligned_rows,
 from .adam import Adam
 from .around_layers import AroundLayers
 from .data import Draw, Split, length_buckets, outputs_of, take
-from .first_carry import like_later_ones
 from .fleet import Fleet
 from .fleet_methods import FleetMethods
-from .hoisted.trajectory import HoistedTrajectory
 from .memory import is_too_much_to_keep, saved_bytes
 from .over_seeds import over_seeds
 from .precision import Precision, for_computing
 from .recording import record
-
-MOST_SEEDS_THAT_SHARE = 8
-"""Beyond it a step is no longer bound by its launches. Measured with 20 seeds of RT on an H200, sharing what steps can
-gained 6% in bfloat16 and nothing in tf32, and took half as much memory again."""
 
 
 class Engine:
@@ -41,7 +36,6 @@ class Engine:
         finite: whether every loss of a seed so far was a finite number, bool [S].
         recompute: whether steps of the trajectory are recomputed in the backward pass; None until the first step has
             decided.
-        may_share_steps: whether there is memory for what steps share (`shares_steps`), as far as is known.
     """
 
     def __init__(
@@ -67,35 +61,11 @@ class Engine:
         self._schedule = over_seeds(network, "schedule")
         self._methods = FleetMethods(network, fleet, self.device, compiled)
         self._around = AroundLayers(self._methods, network, split.num_nodes, precision)
-        self._hoisted = HoistedTrajectory(self._methods, network, precision)
-        self.may_share_steps = True
-
-    def share_compiled(self, other: "Engine") -> None:
-        """Use what another engine of the same shapes compiles, instead of compiling it again."""
-        self._methods.share(other._methods)
-        self._hoisted.share(other._hoisted)
-        self.adam.share_compiled(other.adam)
 
     @property
     def layers_are_kernels(self) -> bool:
         """Whether every layer is one fused kernel, forward and backward."""
         return self._around.fits and not self.recompute
-
-    @property
-    def shares_steps(self) -> bool:
-        """Whether what all steps of a trajectory share is computed once (`hoisted/`): where the steps are compiled and
-        keep what they compute. Uncompiled, on a CPU, it takes longer for one seed, and seconds to begin. Fused kernels
-        make the gradients of their weights themselves."""
-        plain = not self.layers_are_kernels and not self._calls_kernels
-        few = self.fleet.num_seeds <= MOST_SEEDS_THAT_SHARE
-        return plain and few and self._methods.compiled and not self.recompute and self.may_share_steps
-
-    @property
-    def _calls_kernels(self) -> bool:
-        """Whether attention and edge update, called one by one, are kernels."""
-        dtype = torch.bfloat16 if self.precision == "bf16" else torch.float32
-        on_large_graphs = are_faster(self.split.num_nodes, dtype, self.device)
-        return current_mode() is True or (current_mode() == "auto" and on_large_graphs)
 
     def load(self, drawn: Draw) -> None:
         """Take what the next steps are made of."""
@@ -135,8 +105,7 @@ class Engine:
         """
         if self.layers_are_kernels:
             return self._around.run(self._around.begin(for_computing(values, self.precision)), batch, steps)
-        run = self._hoisted.run if self.shares_steps else self._run
-        carry = run(values, batch.inputs, steps)
+        carry = self._run(values, batch.inputs, steps)
         return self._methods("loss", None, outputs_of(batch), carry._replace(hints={}))
 
     def _run(self, values: Tensor, inputs: Packed, steps: list[Step]) -> Carry:
@@ -193,26 +162,13 @@ class Engine:
         return aligned, Schedule(forced, is_target, keeps_output, schedule.totals)
 
     def _must_recompute(self) -> bool:
-        """Whether the activations of the longest trajectories would take too much of the memory that is free, even if
-        every step computes all that it needs: with what steps share computed once, more is kept."""
-        is_too_much = self._is_too_much_to_keep()
-        if is_too_much and self.shares_steps:
-            self.may_share_steps = False
-            is_too_much = self._is_too_much_to_keep()
-        return is_too_much
-
-    def _is_too_much_to_keep(self) -> bool:
+        """Whether the activations of the longest trajectories would take too much of the memory that is free."""
         most = max(self.buckets)
         if most <= 3:
             return False
         sizes = [saved_bytes(lambda num_hints=num_hints: self._forward(num_hints)) for num_hints in (2, 3)]
-        sizes = [size + self._kept_bytes(number) for number, size in enumerate(sizes, 1)]
+        sizes = [size + self._around.kept_bytes(number, self.batch_size) for number, size in enumerate(sizes, 1)]
         return is_too_much_to_keep(sizes[0] + (sizes[1] - sizes[0]) * (most - 2), self.device)
-
-    def _kept_bytes(self, num_steps: int) -> int:
-        """What is kept for so many steps besides what autograd saves."""
-        of_layers = self._around.kept_bytes(num_steps, self.batch_size)
-        return of_layers + (self._hoisted.kept_bytes(num_steps) if self.shares_steps else 0)
 
     def _capture(self, num_hints: int) -> Callable[[], None]:
         """Record one training step on trajectories of `num_hints` hints as a CUDA graph."""
@@ -225,6 +181,14 @@ class Engine:
 
     def _state(self) -> dict[str, Tensor]:
         return {**self.fleet.state(), "position": self.position, "losses": self.losses, "finite": self.finite}
+
+
+def like_later_ones(network: Network, carry: Carry) -> Carry:
+    """The first carry with gradients where later ones have them, so that to the compiler all steps are alike."""
+    marked = tree_map_only(Tensor, lambda leaf: leaf.contiguous().requires_grad_(), carry._replace(hints={}))
+    learnt = {group.key for group in network.hints if group.type == Type.SCALAR}
+    hints = {key: hint.contiguous().requires_grad_(key in learnt) for key, hint in carry.hints.items()}
+    return marked._replace(hints=hints)
 
 
 def tally(total: Tensor, finite: Tensor, position: Tensor, losses: Tensor) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from relational_transformer.nn.kernels.whole_layer.inference import Inference
 from relational_transformer.nn.kernels.whole_layer.packing import Orders
 from relational_transformer.reasoning.features import Packed
 from relational_transformer.reasoning.folded_steps import FoldedCarry, answer, begin, go_on
@@ -15,7 +16,7 @@ from relational_transformer.reasoning.network import Network
 from relational_transformer.reasoning.scores import count_all
 
 from .compiling import compiled_for
-from .kernel_layers import Vectors, kernel_layers
+from .kernel_layers import ForInference, kernel_layers
 from .over_seeds import Parameters, over_seeds
 from .parts import Part
 from .precision import Precision, for_computing
@@ -52,7 +53,7 @@ class EvaluationAroundLayers:
         others, laid_out = self._lay_out(parameters, self.layers.orders)
         return partial(self._count, others, self.layers.inference(laid_out))
 
-    def _count(self, others: Parameters, layers: Callable[..., Vectors], part: Part) -> Packed:
+    def _count(self, others: Parameters, layers: Inference, part: Part) -> Packed:
         folded, (carry, nodes, edges) = self._begin(others, part.inputs, part.first_hints)
         nodes, edges = layers(nodes, edges)
         for keeps_output in part.keeps_output[:-1]:
@@ -60,7 +61,7 @@ class EvaluationAroundLayers:
             nodes, edges = layers(nodes, edges)
         return self._score({}, folded, carry, part.keeps_output[-1], nodes, edges, part.outputs, part.counted)
 
-    def _parameters(self, parameters: Parameters, orders: Orders) -> tuple[Parameters, Any]:
+    def _parameters(self, parameters: Parameters, orders: Orders) -> tuple[Parameters, ForInference]:
         cast = {name: for_computing(values, self.precision) for name, values in parameters.items()}
         others = {name: values for name, values in cast.items() if not self.layers.has(name)}
         return others, self.layers.lay_out_forward(cast, orders)

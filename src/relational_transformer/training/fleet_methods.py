@@ -37,17 +37,13 @@ class FleetMethods:
         return part
 
     def compiled_once(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function compiled for all fleets that share what they compile; as it is, where nothing is compiled."""
+        """A function, compiled where anything is."""
         if not self.compiled:
             return function
         key = (function.__qualname__, ())
         if key not in self._calls:
             self._calls[key] = compiled_for(function, self.device)
         return self._calls[key]
-
-    def share(self, other: "FleetMethods") -> None:
-        """Use what another fleet of the same shapes compiles."""
-        self._calls = other._calls
 
     def __call__(self, method: Method, values: Tensor | None, *arguments: Any) -> Any:
         names = self.names if values is not None else ()

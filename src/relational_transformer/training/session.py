@@ -16,7 +16,6 @@ from relational_transformer.reasoning.build import build_network
 from .config import TrainConfig
 from .run_folder import RunFolder
 from .side_by_side import AnyTrainer, Queued, SideBySide, TrainerType, blaming
-from .slices import Shares
 from .trainer import Trainer
 
 Report = Callable[[Trainer], None]
@@ -54,7 +53,6 @@ def train_together(
     device: torch.device,
     *,
     at_once: int | None = None,
-    sliced: bool = False,
     report: Report = lambda trainer: None,
     checkpoint_seconds: float = 60.0,
     report_seconds: float = 1.0,
@@ -63,20 +61,16 @@ def train_together(
 
     On CUDA each has a stream of its own and goes at its own pace, so that small fleets fill the device together; while
     one is compiled or tested, the others train. At most `at_once` are under way, all of them by default; when one has
-    ended, the next begins. If they are to be `sliced`, each has its share of a GPU's multiprocessors for itself, where
-    wide fleets do not hold up narrow ones; then the others wait while one is compiled or tested (`Shares`). `report` is
-    called with a trainer about every `report_seconds`.
+    ended, the next begins. `report` is called with a trainer about every `report_seconds`.
     """
     for config, out in runs:  # what cannot be built is refused before a folder is made
         with blaming(RunFolder(out)):
             build_network(config.task, config.settings)
-    side_by_side = min(at_once or len(runs), len(runs))
-    shares = Shares(device, side_by_side) if sliced and side_by_side > 1 else None
     return carry_out(
         runs,
-        lambda config, folder: Trainer(config, folder, device, shares.take() if shares else None),
+        lambda config, folder: Trainer(config, folder, device),
         at_once=at_once,
-        aside=device.type == "cuda" and shares is None,
+        aside=device.type == "cuda",
         report=report,
         checkpoint_seconds=checkpoint_seconds,
         report_seconds=report_seconds,

@@ -26,7 +26,7 @@ def main() -> int:
     try:
         runs = [Run.from_dict(content) for content in order["runs"]]
         device, at_once = find_device(order["device"]), order["at_once"]
-        execute_together(runs, device, order["checkpoint_seconds"], at_once, sliced=order["sliced"])
+        execute_together(runs, device, order["checkpoint_seconds"], at_once)
     except KeyboardInterrupt as stop:
         print(stop, file=sys.stderr)
         return STOPPED

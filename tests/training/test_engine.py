@@ -85,12 +85,12 @@ def test_compiled_pieces_train_as_the_plain_step_whatever_the_number_of_hints(tr
     for engine in (plain, compiled):
         engine.load(make_draw(engine, 3))
         engine._train(most)
-    # Examples, what steps share and its gradient, a step of the algorithm, the loss, Adam's count and update, tally.
-    assert len(traced) == 8
+    # Examples, encoded inputs, a step of the algorithm, the loss, Adam's count and update, tally.
+    assert len(traced) == 7
     for engine in (plain, compiled):
         engine._train(most - 1)
         engine._train(most)
-    assert len(traced) == 8, "steps of another number of hints, or the next ones, are compiled again"
+    assert len(traced) == 7, "steps of another number of hints, or the next ones, are compiled again"
     for name, tensor in plain._state().items():
         # Biases before a softmax have gradients of rounding alone, which Adam makes steps of: hence not 1e-12.
         torch.testing.assert_close(

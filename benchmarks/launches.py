@@ -39,19 +39,20 @@ from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
+from relational_transformer.fleet import pieces as pieces_of_fleet
+from relational_transformer.fleet.adam import Adam
+from relational_transformer.fleet.compiling import with_own_code
+from relational_transformer.fleet.cuda_compiler import OPTIONS
+from relational_transformer.fleet.fleet import Fleet, initialise
+from relational_transformer.fleet.precision import set_precision
 from relational_transformer.nn import kernels
 from relational_transformer.nn.kernels import pointer_scores_passes
 from relational_transformer.processors.settings import find_settings
 from relational_transformer.reasoning.build import build_network
-from relational_transformer.training import Protocol, fleet_methods
-from relational_transformer.training.compiling import with_own_code
-from relational_transformer.training.cuda_compiler import OPTIONS
-from relational_transformer.training.data import draw, load_split
-from relational_transformer.training.engine import Engine
-from relational_transformer.training.fleet import Fleet, initialise
-from relational_transformer.training.kernel_layers import KernelLayers, LaidOut
-from relational_transformer.training.precision import set_precision
-from relational_transformer.training.splits import make_split
+from relational_transformer.training import Protocol
+from relational_transformer.training.data import draw, load_split, make_split
+from relational_transformer.training.fused_step import KernelLayers, LaidOut
+from relational_transformer.training.step import TrainingStep
 
 CPU, CARD = torch.device("cpu"), torch.device("cuda", 0)
 H200 = SimpleNamespace(
@@ -96,7 +97,7 @@ def pieces_of_step(task: str, model: str, precision: Any, seeds: int) -> tuple[i
     """The hints of a training step, and all that it compiles."""
     pieces: list[Piece] = []
 
-    def compiled_for(function: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
+    def compiled_for(function: Callable[..., Any], device: torch.device, **_: Any) -> Callable[..., Any]:
         piece = Piece()
         pieces.append(piece)
         backend = aot_autograd(
@@ -119,13 +120,14 @@ def pieces_of_step(task: str, model: str, precision: Any, seeds: int) -> tuple[i
         set_precision(precision, one)
     split = load_split(models[0], make_split(task, "train", Protocol(train_examples=32)), CPU)
     with (
-        mock.patch.object(fleet_methods, "compiled_for", compiled_for),
+        mock.patch.object(pieces_of_fleet, "compiled_for", compiled_for),
         mock.patch.object(kernels, "scores_pointers", always),
         mock.patch.object(pointer_scores_passes, "pointer_scores_forward", no_scores),
         mock.patch.object(pointer_scores_passes, "pointer_scores_backward", no_gradients),
     ):
-        engine = Engine(
-            models[0], Fleet(models, CPU), split, learning_rate=settings.learning_rate, batch_size=settings.batch_size,
+        fleet = Fleet(models, CPU)
+        engine = TrainingStep(
+            models[0], fleet, split, Adam(fleet, settings.learning_rate), batch_size=settings.batch_size,
             precision=precision, compiled=True, recompute=False,
         )  # fmt: skip
         leave_out_kernels(engine, precision)
@@ -139,13 +141,13 @@ def pieces_of_step(task: str, model: str, precision: Any, seeds: int) -> tuple[i
     return hints, [piece for piece in pieces if piece.calls]
 
 
-def leave_out_kernels(engine: Engine, precision: str) -> None:
+def leave_out_kernels(engine: TrainingStep, precision: str) -> None:
     """Where layers would be kernels on a Hopper card, cut the steps there."""
-    around = engine._around
-    if precision != "bf16" or not len(around.layers.layers):
+    fused = engine._fused
+    if precision != "bf16" or not len(fused.layers.layers):
         return
-    left_out = LeftOut(around.layers.layers, engine.split.num_nodes, CPU)
-    around.layers = left_out
+    left_out = LeftOut(fused.layers.layers, engine.split.num_nodes, CPU)
+    fused.layers = left_out
 
 
 def always(*_: object) -> bool:

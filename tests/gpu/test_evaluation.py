@@ -4,6 +4,8 @@ import pytest
 import torch
 
 from relational_transformer.clrs import sample
+from relational_transformer.fleet.fleet import Fleet, initialise
+from relational_transformer.fleet.precision import set_precision
 from relational_transformer.nn import kernels
 from relational_transformer.nn.kernels.whole_layer.inference import Inference
 from relational_transformer.nn.kernels.whole_layer.operator import OPERATORS
@@ -12,9 +14,7 @@ from relational_transformer.processors.settings import find_settings
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.training.data import load_split
 from relational_transformer.training.evaluation import Evaluator
-from relational_transformer.training.fleet import Fleet, initialise
-from relational_transformer.training.kernel_layers import KernelLayers
-from relational_transformer.training.precision import set_precision
+from relational_transformer.training.fused_step import KernelLayers
 from tests.nn.kernels.whole_layer.test_whole_layer import make_inputs, make_layer, with_and_without_edge_update
 
 pytestmark = [
@@ -33,7 +33,7 @@ def make_evaluator(
     set_precision("bf16", network)
     split = load_split(network, sample(task, examples, 16, 0), device)
     evaluator = Evaluator(network, split, seeds, "bf16", compiled=compiled)
-    if not evaluator._around.fits:
+    if not evaluator._fused.fits:
         pytest.skip("layers are no kernels on this device")
     return evaluator, Fleet(models, device)
 

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from relational_transformer.fleet import memory
 from relational_transformer.nn import kernels
 from relational_transformer.processors.settings import ABLATIONS, TUNED
-from relational_transformer.training import Protocol, RunFolder, TrainConfig, Trainer, memory
+from relational_transformer.runs import RunFolder
+from relational_transformer.training import Protocol, TrainConfig, Trainer
 from relational_transformer.training.session import train_together
 
 pytestmark = [

@@ -17,8 +17,8 @@ from relational_transformer import lobster
 from relational_transformer.lobster import LobsterConfig, LobsterTrainer
 from relational_transformer.lobster.evaluation import Evaluator
 from relational_transformer.lobster.settings import ModelName
-from relational_transformer.training.checkpoint import read_checkpoint
-from relational_transformer.training.run_folder import RunFolder
+from relational_transformer.runs.checkpoint import read_checkpoint
+from relational_transformer.runs.run_folder import RunFolder
 from tests.lobster.small import CPU, PROTOCOL, RELATIONAL, run_to_the_end, small_config
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from relational_transformer.runs import RunFolder
+from relational_transformer.runs.checkpoint import read_checkpoint
 from relational_transformer.sokoban import Recipe, SokobanConfig, load_splits, train
 from relational_transformer.sokoban.trainer import UPDATES_AT_ONCE
-from relational_transformer.training import RunFolder
-from relational_transformer.training.checkpoint import read_checkpoint
 from tests.sokoban.small import LONG_CORRIDOR, SETTINGS, open_trainer, run_to_the_end, small_config, write_levels
 
 CPU = torch.device("cpu")

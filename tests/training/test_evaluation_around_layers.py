@@ -8,18 +8,18 @@ import torch
 from torch import Tensor
 
 from relational_transformer.clrs.sampling import sample
+from relational_transformer.fleet import pieces
+from relational_transformer.fleet.fleet import Fleet, initialise
+from relational_transformer.fleet.over_seeds import over_seeds
+from relational_transformer.fleet.precision import Precision, for_computing, set_precision
 from relational_transformer.nn import kernels
 from relational_transformer.processors.settings import Settings, find_settings
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.reasoning.folded_steps import answer
-from relational_transformer.training import evaluation, evaluation_around_layers
+from relational_transformer.training import evaluation
 from relational_transformer.training.data import load_split
-from relational_transformer.training.evaluation import Evaluator
-from relational_transformer.training.fleet import Fleet, initialise
-from relational_transformer.training.kernel_layers import KernelLayers
-from relational_transformer.training.over_seeds import over_seeds
-from relational_transformer.training.parts import Part
-from relational_transformer.training.precision import Precision, for_computing, set_precision
+from relational_transformer.training.evaluation import Evaluator, Part
+from relational_transformer.training.fused_step import KernelLayers
 from tests.nn.kernels.whole_layer.emulation import COMPILER, emulator_in_use
 from tests.training.small import SETTINGS
 
@@ -54,7 +54,7 @@ def plain_layers(monkeypatch):
     monkeypatch.setattr(KernelLayers, "fit", True)
 
     def use(evaluator: Evaluator) -> None:
-        evaluator._around.layers.layers = list(evaluator.network.processor.transformer.layers)
+        evaluator._fused.layers.layers = list(evaluator.network.processor.transformer.layers)
 
     return use
 
@@ -88,9 +88,7 @@ def test_all_parts_and_steps_are_compiled_once(plain_layers, monkeypatch):
         compiled.append(graph)
         return graph
 
-    monkeypatch.setattr(
-        evaluation_around_layers, "compiled_for", lambda f, _: torch.compile(f, fullgraph=True, backend=backend)
-    )
+    monkeypatch.setattr(pieces, "compiled_for", lambda f, *_, **__: torch.compile(f, fullgraph=True, backend=backend))
     torch.compiler.reset()  # it remembers other shapes
     evaluator, fleet = make("bfs", SETTINGS, "bf16", compiled=True)
     plain_layers(evaluator)
@@ -111,11 +109,11 @@ def test_with_kernels_outputs_are_as_close_to_float64_as_those_of_whole_steps(ta
     settings = replace(find_settings(model), num_layers=num_layers, hint_mode="decoded_only")
     with emulator_in_use(), kernels.use_kernels(True):
         evaluator, fleet = make(task, settings, "bf16")
-        assert evaluator._around.fits
+        assert evaluator._fused.fits
         (part,) = evaluator.parts
         network = evaluator.network
-        evaluator._around._score = lambda _, *given: over_seeds(network, answer)({}, *given[:5])
-        found = evaluator._around.counter(fleet.parameters)(part)
+        evaluator._fused._score = lambda _, *given: over_seeds(network, answer)({}, *given[:5])
+        found = evaluator._fused.counter(fleet.parameters)(part)
     whole = whole_steps(evaluator, fleet, part, "bf16")
     set_precision("fp64", network)
     exact = whole_steps(evaluator, fleet, part, "fp64")

@@ -3,7 +3,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from relational_transformer.training import RunFolder, Trainer, load_network
+from relational_transformer.runs import RunFolder
+from relational_transformer.training import Trainer, load_network
 from relational_transformer.training.trained import evaluate_run
 from tests.training.small import PROTOCOL, SETTINGS, run_to_the_end, small_config
 
@@ -144,7 +145,7 @@ def test_recomputing_changes_no_bit(tmp_path):
 
 
 def test_a_trajectory_too_long_for_memory_is_recomputed(tmp_path, monkeypatch):
-    from relational_transformer.training import memory
+    from relational_transformer.fleet import memory
 
     monkeypatch.setattr(memory, "free_bytes", lambda device: 10_000)
     trainer, _ = run_to_the_end(small_config(task="insertion_sort"), tmp_path / "run")

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from relational_transformer.clrs import ALGORITHMS, CORE_TASKS
+from relational_transformer.fleet.devices import default_device, find_device
 from relational_transformer.reports.archive import Archive
 from relational_transformer.reports.comparison import compare
 from relational_transformer.reports.measured import read_results
@@ -23,7 +24,6 @@ from relational_transformer.sweeps.cells import Cell
 from relational_transformer.sweeps.engines import EngineOptions, refuse
 from relational_transformer.sweeps.experiments import PAPER_SEEDS
 from relational_transformer.training import PROTOCOLS
-from relational_transformer.training.devices import default_device, find_device
 from relational_transformer.tuning import (
     Grid,
     GridDescentSampler,

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from relational_transformer.training.session import carry_out
+from relational_transformer.runs.session import carry_out
 
 from .build import build_model
 from .config import LobsterConfig

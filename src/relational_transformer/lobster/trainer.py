@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from relational_transformer.files import write_json
-from relational_transformer.training.checkpoint import load_checkpoint, save_checkpoint
-from relational_transformer.training.compiling import should_compile
-from relational_transformer.training.fleet import Fleet, initialise, keep_best
-from relational_transformer.training.pace import Pace
-from relational_transformer.training.precision import set_matrix_products
-from relational_transformer.training.provenance import commits_with_this, provenance
-from relational_transformer.training.run_folder import RunFolder
+from relational_transformer.fleet.compiling import should_compile
+from relational_transformer.fleet.fleet import Fleet, initialise, keep_best
+from relational_transformer.fleet.precision import set_matrix_products
+from relational_transformer.runs.checkpoint import load_checkpoint, save_checkpoint
+from relational_transformer.runs.pace import Pace
+from relational_transformer.runs.provenance import commits_with_this, provenance
+from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.training.trainer import Progress
 
 from .batches import draw, group_by_size

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from relational_transformer.files import write_json
-from relational_transformer.training.checkpoint import load_checkpoint, save_checkpoint
-from relational_transformer.training.compiling import should_compile
-from relational_transformer.training.fleet import Fleet, initialise, keep_best
-from relational_transformer.training.over_seeds import Parameters
-from relational_transformer.training.pace import Pace
-from relational_transformer.training.precision import for_computing
-from relational_transformer.training.provenance import commits_with_this, provenance
-from relational_transformer.training.run_folder import RunFolder
+from relational_transformer.fleet.compiling import should_compile
+from relational_transformer.fleet.fleet import Fleet, initialise, keep_best
+from relational_transformer.fleet.over_seeds import Parameters
+from relational_transformer.fleet.precision import for_computing
+from relational_transformer.runs.checkpoint import load_checkpoint, save_checkpoint
+from relational_transformer.runs.pace import Pace
+from relational_transformer.runs.provenance import commits_with_this, provenance
+from relational_transformer.runs.run_folder import RunFolder
 
 from .chance import draw, first_levels, test_noise
 from .config import SokobanConfig

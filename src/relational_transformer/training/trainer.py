@@ -11,22 +11,21 @@ import torch
 from torch import Tensor
 
 from relational_transformer.files import write_json
+from relational_transformer.fleet.adam import Adam
+from relational_transformer.fleet.compiling import should_compile
+from relational_transformer.fleet.fleet import Fleet, initialise, keep_best
+from relational_transformer.fleet.graphs import own_stream, record
+from relational_transformer.fleet.precision import set_matrix_products, set_precision
 from relational_transformer.reasoning.build import build_network
+from relational_transformer.runs.checkpoint import load_checkpoint, save_checkpoint
+from relational_transformer.runs.pace import Pace
+from relational_transformer.runs.provenance import commits_with_this, provenance
+from relational_transformer.runs.run_folder import RunFolder
 
-from .checkpoint import load_checkpoint, save_checkpoint
-from .compiling import should_compile
 from .config import TrainConfig
-from .data import Draw, Split, draw, load_split
-from .engine import Engine
+from .data import Draw, Split, draw, load_split, make_split
 from .evaluation import EDGES_WORTH_COMPILING, Evaluator, edges_of_steps
-from .fleet import Fleet, initialise, keep_best
-from .pace import Pace
-from .precision import set_matrix_products, set_precision
-from .provenance import commits_with_this, provenance
-from .recording import record
-from .run_folder import RunFolder
-from .splits import make_split
-from .streams import own_stream
+from .step import TrainingStep, linears_of_encoders
 
 STEPS_AT_ONCE = 8
 """Steps that are launched before other fleets have their turn. A device takes only so many launches ahead of what it
@@ -104,15 +103,21 @@ class Trainer:
             split = load_split(self.network, make_split(config.task, "train", protocol), device)
             validation = load_split(self.network, make_split(config.task, "val", protocol), device)
             self.compiled = should_compile(config.compile, device, self.total_steps)
-            self.engine = Engine(
+            adam = Adam(
+                self.fleet,
+                settings.learning_rate,
+                clip=settings.gradient_clip,
+                linears=linears_of_encoders(self.network),
+                compiled=self.compiled,
+            )
+            self.engine = TrainingStep(
                 self.network,
                 self.fleet,
                 split,
-                learning_rate=settings.learning_rate,
+                adam,
                 batch_size=settings.batch_size,
                 precision=config.precision,
                 compiled=self.compiled,
-                gradient_clip=settings.gradient_clip,
             )
             self.evaluator = Evaluator(
                 self.network, validation, len(config.seeds), config.precision, compiled=self.compiled
@@ -288,7 +293,7 @@ class Trainer:
             if first == 0:
                 self.engine.load(self._draw())
             for number in range(first, end):
-                self.engine.step(number)
+                self.engine.make(number)
             if end == steps:
                 self.losses[part] = self.engine.losses / steps
                 self._validate()

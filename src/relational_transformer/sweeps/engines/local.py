@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from relational_transformer.training.run_folder import RunFolder
-from relational_transformer.training.side_by_side import words_of_blame
+from relational_transformer.runs.run_folder import RunFolder
+from relational_transformer.runs.side_by_side import words_of_blame
 
 from ..execution import can_share
 from ..run import Run

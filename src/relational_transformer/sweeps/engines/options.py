@@ -7,8 +7,8 @@ from typing import Literal
 
 import torch
 
-from relational_transformer.training.devices import find_device
-from relational_transformer.training.session import check_checkpoint_seconds
+from relational_transformer.fleet.devices import find_device
+from relational_transformer.runs.session import check_checkpoint_seconds
 
 from .engine import Engine
 from .local import LocalEngine

@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from relational_transformer.training.clipped_adam import ClippedAdam
-from relational_transformer.training.clipping import clipped, clipping_of
-from relational_transformer.training.fleet import Fleet
+from relational_transformer.fleet.adam import Adam, clipped, clipping_of
+from relational_transformer.fleet.fleet import Fleet
 
 CPU = torch.device("cpu")
 
@@ -17,7 +16,7 @@ def test_a_fleet_steps_like_torch_for_each_seed():
     torch.manual_seed(0)
     models = [nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2)).double() for _ in range(3)]
     fleet = Fleet(models, CPU)
-    adam = ClippedAdam(fleet, learning_rate=0.01, epsilon=1e-5, clip=1.0)
+    adam = Adam(fleet, learning_rate=0.01, epsilon=1e-5, clip=1.0)
     alone = [copy.deepcopy(model) for model in models]
     optimizers = [torch.optim.Adam(model.parameters(), lr=0.01, eps=1e-5) for model in alone]
     for scale in (0.01, 3.0, 0.5):  # some gradients are longer than 1, some are not
@@ -40,7 +39,7 @@ def test_a_seed_without_finite_gradient_leaves_the_others_alone():
     fleet = Fleet(models, CPU)
     gradient = torch.ones_like(fleet.values)
     fleet.split(gradient)["weight"][0, 0, 0] = float("nan")
-    ClippedAdam(fleet, learning_rate=0.01, epsilon=1e-5, clip=1.0).step(gradient)
+    Adam(fleet, learning_rate=0.01, epsilon=1e-5, clip=1.0).step(gradient)
     assert fleet.parameters["weight"][0].isnan().any()
     assert fleet.parameters["weight"][1].isfinite().all()
 
@@ -51,7 +50,7 @@ def test_two_graphs_without_a_break_make_the_same_step(traced):
     for compiled in (False, True):
         torch.manual_seed(0)
         fleet = Fleet([nn.Linear(3, 2) for _ in range(3)], CPU)
-        adam = ClippedAdam(fleet, learning_rate=0.01, epsilon=1e-5, clip=1.0, compiled=compiled)
+        adam = Adam(fleet, learning_rate=0.01, epsilon=1e-5, clip=1.0, compiled=compiled)
         for _ in range(3):
             adam.step(torch.randn_like(fleet.values))
         fleets.append(fleet)

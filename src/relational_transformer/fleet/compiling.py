@@ -4,15 +4,14 @@ import functools
 import shutil
 from collections.abc import Callable
 from types import FunctionType, MethodType
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
-from .config import CompileMode
+CompileMode = Literal["auto", "on", "off"]
 
 STEPS_THAT_PAY = 5_000
 """Training steps on a CPU from which on compiling saves more time than it takes."""
-
 
 VERSIONS_OF_A_FUNCTION = 64
 """The compiler gives up on a function after 8 versions; every shape that it is called with is one."""

@@ -5,37 +5,37 @@ from dataclasses import replace
 import pytest
 import torch
 
+from relational_transformer.fleet.adam import Adam
+from relational_transformer.fleet.fleet import Fleet, initialise
+from relational_transformer.fleet.precision import set_precision
 from relational_transformer.nn import kernels
 from relational_transformer.processors.settings import find_settings
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.training import Protocol
-from relational_transformer.training.data import draw, load_split
-from relational_transformer.training.engine import Engine
-from relational_transformer.training.fleet import Fleet, initialise
-from relational_transformer.training.precision import set_precision
-from relational_transformer.training.splits import make_split
+from relational_transformer.training.data import draw, load_split, make_split
+from relational_transformer.training.step import TrainingStep
 from tests.nn.kernels.whole_layer.emulation import COMPILER, emulator_in_use
 
 CPU = torch.device("cpu")
 SEEDS = (0, 1)
 
 
-def make_engine(precision="bf16", task="bfs", model="rt", num_layers=1, compiled=False, **settings) -> Engine:
+def make_engine(precision="bf16", task="bfs", model="rt", num_layers=1, compiled=False, **settings) -> TrainingStep:
     settings = replace(find_settings(model), num_layers=num_layers, batch_size=2, **settings)
     models = [initialise(lambda: build_network(task, settings), seed) for seed in SEEDS]
     for model in models:
         set_precision(precision, model)
     split = load_split(models[0], make_split(task, "train", Protocol(train_examples=8, train_nodes=5)), CPU)
-    engine = Engine(
-        models[0], Fleet(models, CPU), split, learning_rate=1e-3, batch_size=2, precision=precision, compiled=compiled
-    )
+    fleet = Fleet(models, CPU)
+    adam = Adam(fleet, 1e-3, compiled=compiled)
+    engine = TrainingStep(models[0], fleet, split, adam, batch_size=2, precision=precision, compiled=compiled)
     # True hints throughout: the model's own are decisions, which rounding can turn.
     engine.load(draw(SEEDS, 0, 1, 2, len(split), split.num_steps - 1, 1.0))
     engine.recompute = False
     return engine
 
 
-def loss_and_gradient(engine: Engine) -> tuple[torch.Tensor, torch.Tensor]:
+def loss_and_gradient(engine: TrainingStep) -> tuple[torch.Tensor, torch.Tensor]:
     losses, values = engine._forward(engine.hints_of_step[0])
     return losses.detach(), torch.autograd.grad(losses.sum(), values)[0]
 
@@ -63,7 +63,7 @@ def test_a_step_cut_at_its_layers_is_as_close_to_float64_as_the_whole(task, mode
         true_losses, true_gradient = loss_and_gradient(exact)
     engine = make_engine("bf16", task, model, num_layers)
     with kernels.use_kernels(True):
-        assert engine._around.fits
+        assert engine._fused.fits
         losses, gradient = loss_and_gradient(engine)
         engine.recompute = True  # the whole step in one piece, through the same kernels where a layer is one
         _, of_whole = loss_and_gradient(engine)
@@ -79,15 +79,15 @@ def test_a_step_cut_at_its_layers_is_as_close_to_float64_as_the_whole(task, mode
 @pytest.mark.usefixtures("_emulator")
 def test_it_is_for_the_papers_model_in_bfloat16_with_kernels_turned_on():
     with kernels.use_kernels(True):
-        assert make_engine()._around.fits
-        assert not make_engine("fp32")._around.fits
-        assert not make_engine(node_hidden_size=64)._around.fits
-        assert make_engine(model="rt_no_edge_updates")._around.fits
-        assert not make_engine(model="transformer")._around.fits
-        assert not make_engine(model="deep_sets")._around.fits
+        assert make_engine()._fused.fits
+        assert not make_engine("fp32")._fused.fits
+        assert not make_engine(node_hidden_size=64)._fused.fits
+        assert make_engine(model="rt_no_edge_updates")._fused.fits
+        assert not make_engine(model="transformer")._fused.fits
+        assert not make_engine(model="deep_sets")._fused.fits
     with kernels.use_kernels(False):
-        assert not make_engine()._around.fits
-        assert make_engine()._around.kept_bytes(3, 2) == 0
+        assert not make_engine()._fused.fits
+        assert make_engine()._fused.kept_bytes(3, 2) == 0
 
 
 @pytest.mark.skipif(COMPILER is None, reason="the emulator needs g++ on x86-64")

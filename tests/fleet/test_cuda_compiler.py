@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from relational_transformer.training.compiling import compiled_for
+from relational_transformer.fleet.compiling import compiled_for
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # compilers of torch warn about their own internals
 

@@ -6,7 +6,7 @@ import weakref
 import pytest
 import torch
 
-from relational_transformer.training import streams
+from relational_transformer.fleet import graphs
 
 DEVICE = torch.device("cuda", 0)
 
@@ -17,7 +17,7 @@ class Stream:
     numbers = itertools.count()
 
     def __init__(self, device: torch.device) -> None:
-        self.number = next(self.numbers) % streams.STREAMS
+        self.number = next(self.numbers) % graphs.STREAMS
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Stream) and self.number == other.number
@@ -30,7 +30,7 @@ class Owner:
     """A fleet that has a stream."""
 
     def __init__(self) -> None:
-        self.stream = streams.own_stream(DEVICE, self)
+        self.stream = graphs.own_stream(DEVICE, self)
 
 
 @pytest.fixture(autouse=True)
@@ -45,8 +45,8 @@ def test_no_two_fleets_share_a_stream_however_many_have_been_trained():
 
 
 def test_more_fleets_than_streams_are_refused_in_one_sentence():
-    fleets = [Owner() for _ in range(streams.STREAMS)]
-    assert len({fleet.stream for fleet in fleets}) == streams.STREAMS
+    fleets = [Owner() for _ in range(graphs.STREAMS)]
+    assert len({fleet.stream for fleet in fleets}) == graphs.STREAMS
     with pytest.raises(ValueError, match="at most 32 fleets can be trained at once"):
         Owner()
 

@@ -1,6 +1,6 @@
 """The parameters of many seeds of one model, side by side, and their optimiser."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import torch
@@ -15,10 +15,22 @@ ALIGNMENT = 64
 
 
 def initialise(build: Callable[[], Model], seed: int) -> Model:
-    """A model with the initialisation of `seed`, the same on every machine and device."""
+    """A model with the initialisation of `seed`, the same on every machine and device.
+
+    >>> initialise(lambda: nn.Linear(3, 2), seed=1).weight.shape
+    torch.Size([2, 3])
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return build()
+
+
+def check_seeds(seeds: tuple[int, ...]) -> None:
+    """Refuse seeds that are none, not all different, or no numbers that torch takes."""
+    if not seeds:
+        raise ValueError("at least one seed is needed, got none")
+    if len(set(seeds)) != len(seeds) or min(seeds) < 0 or max(seeds) >= 2**63:
+        raise ValueError(f"seeds must be different numbers from 0 to 2^63 - 1, got {list(seeds)}")
 
 
 class Fleet:
@@ -26,6 +38,10 @@ class Fleet:
 
     All parameters lie in one vector, a block [S, *shape] for each, so that the optimiser is one pass over it. Blocks of
     odd sizes come last, where they put no other block out of alignment.
+
+    >>> fleet = Fleet([initialise(lambda: nn.Linear(3, 2), seed) for seed in (0, 1)], torch.device("cpu"))
+    >>> fleet.parameters["weight"].shape, fleet.values.shape
+    (torch.Size([2, 2, 3]), torch.Size([16]))
 
     Attributes:
         values: every parameter of every seed, [S · P].
@@ -46,11 +62,10 @@ class Fleet:
         self.count = torch.zeros((), dtype=torch.float64, device=device)
         self.parameters: Parameters = self.split(self.values)
 
-    def split(self, vector: Tensor, names: Iterable[str] | None = None) -> Parameters:
-        """Views of a vector like `values`, or of one that holds the blocks of `names` alone, by name, [S, *shape]."""
-        shapes = self.shapes if names is None else {name: self.shapes[name] for name in names}
-        blocks = vector.split([self.num_seeds * shape.numel() for shape in shapes.values()])
-        named = zip(shapes.items(), blocks, strict=True)
+    def split(self, vector: Tensor) -> Parameters:
+        """Views of a vector like `values` by name, [S, *shape]."""
+        blocks = vector.split([self.num_seeds * shape.numel() for shape in self.shapes.values()])
+        named = zip(self.shapes.items(), blocks, strict=True)
         return {name: block.view(self.num_seeds, *shape) for (name, shape), block in named}
 
     def state(self) -> dict[str, Tensor]:

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from relational_transformer.training.checkpoint import read_best, save_checkpoint
-from relational_transformer.training.run_folder import RunFolder
+from relational_transformer.runs.checkpoint import read_best, save_checkpoint
+from relational_transformer.runs.run_folder import RunFolder
 
 
 def test_the_best_parameters_are_told_from_the_rest(tmp_path):

@@ -1,9 +1,11 @@
-"""Steps recorded as CUDA graphs: one launch instead of thousands."""
+"""Steps recorded as CUDA graphs, one launch instead of thousands, and the streams that they run on."""
 
 import gc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -12,6 +14,54 @@ SHORT_OF_MEMORY = 16 * 2**30
 """With fewer bytes free on the device than a rehearsal has taken and these, what rehearsals leave cached is given back,
 which waits for all that runs. What is recorded takes as much again: it has memory of its own, and while it is recorded
 torch gives back nothing."""
+
+STREAMS = 32
+"""That torch has on a device; it gives them out in turn, again and again."""
+
+_streams: WeakKeyDictionary[object, torch.cuda.Stream] = WeakKeyDictionary()
+"""By who has them. Not the streams themselves: a weak reference to a stream of torch 2.11 that is collected in a cycle
+is left dangling, and Python crashes on it when it ends."""
+
+
+class Graphs:
+    """Steps of several kinds, each recorded once as a CUDA graph; on a CPU they are called as they are.
+
+    The graphs never run at the same time, so they share their memory.
+
+    Args:
+        changed: gives all tensors that the steps change, which recording puts back.
+    """
+
+    def __init__(self, device: torch.device, changed: Callable[[], Mapping[str, Tensor]]) -> None:
+        self.device, self.changed = device, changed
+        self._graphs: dict[Hashable, Callable[[], None]] = {}
+
+    def run(self, kind: Hashable, step: Callable[[], None], rehearsal: Callable[[], None] | None = None) -> None:
+        """Make a step of this kind, which is recorded the first time. For `rehearsal` see `record`."""
+        if self.device.type != "cuda":
+            step()
+            return
+        if kind not in self._graphs:
+            self._graphs[kind] = record(step, self.changed(), self.device, rehearsal=rehearsal, pool=self._pool)
+        self._graphs[kind]()
+
+    def record(self, kind: Hashable, step: Callable[[], None]) -> None:
+        """Record a step of this kind without making it."""
+        if self.device.type == "cuda":
+            self._graphs[kind] = record(step, self.changed(), self.device, pool=self._pool)
+
+    @property
+    def are_recorded(self) -> bool:
+        """Whether anything is."""
+        return len(self._graphs) > 0
+
+    def forget(self) -> None:
+        """Let go of all graphs: they hold the addresses of the tensors that they were recorded with."""
+        self._graphs.clear()
+
+    @cached_property
+    def _pool(self) -> Any:
+        return torch.cuda.graph_pool_handle()
 
 
 def record(
@@ -76,3 +126,17 @@ def _nothing_collected() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def own_stream(device: torch.device, owner: object) -> torch.cuda.Stream:
+    """A stream that nobody else of this process has as long as its owner lives.
+
+    While one fleet's steps are recorded on a stream, nobody else may launch anything there: it would be recorded too.
+    """
+    taken = set(_streams.values())
+    for _ in range(STREAMS):
+        stream = torch.cuda.Stream(device)
+        if stream not in taken:
+            _streams[owner] = stream
+            return stream
+    raise ValueError(f"a device has {STREAMS} streams in a process, so at most {STREAMS} fleets can be trained at once")

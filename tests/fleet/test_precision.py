@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from relational_transformer.training.precision import Precision, set_matrix_products
+from relational_transformer.fleet.precision import Precision, set_matrix_products
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from relational_transformer.training import RunFolder, Trainer
-from relational_transformer.training import checkpoint as checkpoints
-from relational_transformer.training.devices import PART_OF_A_DEVICE, check_whole_device, find_device
+from relational_transformer.fleet.devices import PART_OF_A_DEVICE, check_whole_device, find_device
+from relational_transformer.runs import RunFolder
+from relational_transformer.training import Trainer
+from relational_transformer.runs import checkpoint as checkpoints
 from tests.training.small import SETTINGS, run_to_the_end, small_config
 
 ARGUMENTS = [

@@ -1,35 +1,37 @@
 """One training step of a whole fleet: forward through the trajectory, backward, Adam; on CUDA one graph launch."""
 
-from collections.abc import Callable
-from functools import cached_property
-from typing import Any
+from functools import partial
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 from torch.utils.checkpoint import checkpoint
 
 from relational_transformer.clrs.spec import Type
+from relational_transformer.fleet.adam import Adam
+from relational_transformer.fleet.fleet import Fleet
+from relational_transformer.fleet.graphs import Graphs
+from relational_transformer.fleet.memory import is_too_much_to_keep, saved_bytes
+from relational_transformer.fleet.over_seeds import over_seeds
+from relational_transformer.fleet.pieces import Pieces
+from relational_transformer.fleet.precision import Precision, for_computing
+from relational_transformer.reasoning.encoders import ColumnEncoder
 from relational_transformer.reasoning.features import Batch, Packed
 from relational_transformer.reasoning.network import Carry, EncodedInputs, Network
 from relational_transformer.reasoning.steps import Schedule, Step, aligned_rows, make_steps
 
-from .adam import Adam
-from .around_layers import AroundLayers
 from .data import Draw, Split, length_buckets, outputs_of, take
-from .fleet import Fleet
-from .fleet_methods import FleetMethods
-from .memory import is_too_much_to_keep, saved_bytes
-from .over_seeds import over_seeds
-from .precision import Precision, for_computing
-from .recording import record
+from .fused_step import FusedSteps
 
 
-class Engine:
-    """Runs training steps that were drawn beforehand (`load`, then `step` for each of them).
+class TrainingStep:
+    """Makes training steps that were drawn beforehand (`load`, then `make` for each of them).
 
-    Nothing here waits for the device: what a step needs to know on the host, its number of hints, comes from the draw.
+    There are two ways through a trajectory. Where every layer is one fused kernel, compiled pieces run between the
+    layers (`FusedSteps`); else each step of the algorithm is one compiled function, computed again in the backward
+    pass where memory would run out. Nothing here waits for the device: what a step needs to know on the host, its
+    number of hints, comes from the draw.
 
     Attributes:
         losses: the loss of every seed summed over the steps since `load`, [S].
@@ -39,13 +41,12 @@ class Engine:
     """
 
     def __init__(
-        self, network: Network, fleet: Fleet, split: Split, *, learning_rate: float, batch_size: int,
-        precision: Precision, compiled: bool, gradient_clip: float | None = None, recompute: bool | None = None,
+        self, network: Network, fleet: Fleet, split: Split, adam: Adam, *, batch_size: int, precision: Precision,
+        compiled: bool, recompute: bool | None = None,
     ) -> None:  # fmt: skip
-        self.network, self.fleet, self.split = network, fleet, split
+        self.network, self.fleet, self.split, self.adam = network, fleet, split, adam
         self.precision: Precision = precision
         self.device = fleet.values.device
-        self.adam = Adam(fleet, network, learning_rate, gradient_clip, compiled)
         self.buckets = length_buckets(split.host_lengths, fleet.num_seeds * batch_size)
         self.batch_size = batch_size
         seeds = fleet.num_seeds
@@ -56,16 +57,21 @@ class Engine:
         self.index = torch.zeros(0, seeds, batch_size, dtype=torch.long, device=self.device)
         self.teacher_forced = torch.zeros(0)
         self.hints_of_step: list[int] = []
-        self._graphs: dict[int, Callable[[], None]] = {}
         self.recompute = recompute
+        self._graphs = Graphs(self.device, self._changed)
+        pieces = Pieces(self.device, compiled=compiled)
         self._schedule = over_seeds(network, "schedule")
-        self._methods = FleetMethods(network, fleet, self.device, compiled)
-        self._around = AroundLayers(self._methods, network, split.num_nodes, precision)
+        self._prepared, self._tally = pieces.compile(self._prepare), pieces.compile(tally)
+        self._encode = pieces.of_vector(network, "encode_inputs", fleet.shapes)
+        self._start = pieces.plain_of_vector(network, "initial_carry", fleet.shapes)
+        self._step = pieces.of_vector(network, "training_step", fleet.shapes)
+        self._loss = pieces.of(network, "loss")
+        self._fused = FusedSteps(pieces, network, fleet, split.num_nodes, precision)
 
     @property
     def layers_are_kernels(self) -> bool:
         """Whether every layer is one fused kernel, forward and backward."""
-        return self._around.fits and not self.recompute
+        return self._fused.fits and not self.recompute
 
     def load(self, drawn: Draw) -> None:
         """Take what the next steps are made of."""
@@ -73,7 +79,7 @@ class Engine:
         self.hints_of_step = [min(bucket for bucket in self.buckets if bucket >= need) for need in longest]
         number = len(drawn.index)
         if number > len(self.index):
-            self._graphs.clear()  # they hold the addresses of the tensors they were captured with
+            self._graphs.forget()
             self.index = torch.tensor(drawn.index, device=self.device)
             self.teacher_forced = torch.tensor(drawn.teacher_forced, device=self.device)
         else:  # fewer steps than there is room for, as in the last part of a run: nothing is captured or compiled anew
@@ -86,17 +92,15 @@ class Engine:
         data = torch.from_numpy(array)
         tensor.copy_(data.pin_memory() if self.device.type == "cuda" else data, non_blocking=True)
 
-    def step(self, number: int) -> None:
+    def make(self, number: int) -> None:
         """Training step `number` of those loaded; they must be made in order."""
         num_hints = self.hints_of_step[number]
         if self.recompute is None:
             self.recompute = self._must_recompute()
-        if self.device.type != "cuda":
-            self._train(num_hints)
-            return
-        if not self._graphs:  # the longest first, whose memory the others then use again
-            self._graphs = {bucket: self._capture(bucket) for bucket in reversed(self.buckets)}
-        self._graphs[num_hints]()
+        if not self._graphs.are_recorded:  # the longest first, whose memory the others then use again
+            for bucket in reversed(self.buckets):
+                self._graphs.record(bucket, partial(self._train, bucket))
+        self._graphs.run(num_hints, partial(self._train, num_hints))
 
     def loss(self, values: Tensor, batch: Batch, steps: list[Step]) -> Tensor:
         """The loss of every seed, [S], on a batch [S, B, ...] and its steps.
@@ -104,9 +108,9 @@ class Engine:
         `values` is a vector like `fleet.values`.
         """
         if self.layers_are_kernels:
-            return self._around.run(self._around.begin(for_computing(values, self.precision)), batch, steps)
+            return self._fused.run(self._fused.begin(for_computing(values, self.precision)), batch, steps)
         carry = self._run(values, batch.inputs, steps)
-        return self._methods("loss", None, outputs_of(batch), carry._replace(hints={}))
+        return self._loss({}, outputs_of(batch), carry._replace(hints={}))
 
     def _run(self, values: Tensor, inputs: Packed, steps: list[Step]) -> Carry:
         """The carry after all steps, each of which computes all that it needs.
@@ -115,17 +119,17 @@ class Engine:
         hundred.
         """
         values = for_computing(values, self.precision)
-        encoded = self._methods("encode_inputs", values, inputs)
-        carry = like_later_ones(self.network, self._methods("initial_carry", values, encoded))
+        encoded = self._encode(values, inputs)
+        carry = like_later_ones(self.network, self._start(values, encoded))
         for step in steps:
             carry = self._advance(values, encoded, carry, step)
         return carry
 
     def _advance(self, values: Tensor, encoded: EncodedInputs, carry: Carry, step: Step) -> Carry:
         if not self.recompute:
-            return self._methods("training_step", values, encoded, carry, step)
+            return self._step(values, encoded, carry, step)
         return checkpoint(
-            self._methods, "training_step", values, encoded, carry, step,
+            self._step, values, encoded, carry, step,
             use_reentrant=False, preserve_rng_state=False, determinism_check="none",
         )  # fmt: skip
 
@@ -133,12 +137,11 @@ class Engine:
         losses, values = self._forward(num_hints)
         (gradient,) = torch.autograd.grad(losses, values, self._of_each_seed)
         self.adam.step(gradient)
-        self._methods.compiled_once(tally)(self.losses, self.finite, self.position, losses.detach())
+        self._tally(self.losses, self.finite, self.position, losses.detach())
 
     def _forward(self, num_hints: int) -> tuple[Tensor, Tensor]:
         """Losses [S] of the next step that was loaded, and the parameters that they can be differentiated by."""
-        prepare = self._methods.compiled_once(self._prepare)
-        batch, schedule = prepare(self.split.examples, self.index, self.teacher_forced, self.position)
+        batch, schedule = self._prepared(self.split.examples, self.index, self.teacher_forced, self.position)
         forced, is_target, keeps_output = (tensor[: max(1, num_hints - 1)] for tensor in schedule[:3])
         hints = {key: hint[:num_hints] for key, hint in batch.hints.items()}
         # A new leaf every time: autograd ties a leaf to the stream of its first use, a graph is captured on another.
@@ -167,20 +170,28 @@ class Engine:
         if most <= 3:
             return False
         sizes = [saved_bytes(lambda num_hints=num_hints: self._forward(num_hints)) for num_hints in (2, 3)]
-        sizes = [size + self._around.kept_bytes(number, self.batch_size) for number, size in enumerate(sizes, 1)]
+        sizes = [size + self._fused.kept_bytes(number, self.batch_size) for number, size in enumerate(sizes, 1)]
         return is_too_much_to_keep(sizes[0] + (sizes[1] - sizes[0]) * (most - 2), self.device)
 
-    def _capture(self, num_hints: int) -> Callable[[], None]:
-        """Record one training step on trajectories of `num_hints` hints as a CUDA graph."""
-        return record(lambda: self._train(num_hints), self._state(), self.device, pool=self._pool)
-
-    @cached_property
-    def _pool(self) -> Any:
-        """Graphs never run at the same time, so they share their memory."""
-        return torch.cuda.graph_pool_handle()
-
-    def _state(self) -> dict[str, Tensor]:
+    def _changed(self) -> dict[str, Tensor]:
+        """Everything that a step changes."""
         return {**self.fleet.state(), "position": self.position, "losses": self.losses, "finite": self.finite}
+
+
+def linears_of_encoders(network: nn.Module) -> dict[str, Tensor]:
+    """The weights of encoders by name, and of each of their rows the number of the Linear that it belongs to.
+
+    The published training skips a Linear (and its moments) in a step in which its whole gradient is exactly zero. That
+    happens where a feature is zero in a whole batch, so it is looked at for the encoders.
+    """
+    found = {}
+    for name, encoder in network.named_modules():
+        if isinstance(encoder, ColumnEncoder):
+            linear_of_row = torch.zeros(len(encoder.weight), dtype=torch.long)
+            for number, linear in enumerate(encoder.linears):
+                linear_of_row[linear.rows] = number
+            found[f"{name}.weight"] = linear_of_row
+    return found
 
 
 def like_later_ones(network: Network, carry: Carry) -> Carry:

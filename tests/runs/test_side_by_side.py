@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 import torch
 
-from relational_transformer.training import RunFolder, TrainConfig, Trainer, trainer
-from relational_transformer.training.session import Stopped, carry_out, train_together
+from relational_transformer.runs.session import Stopped, carry_out
+from relational_transformer.training.session import train_together
+from relational_transformer.runs import RunFolder
+from relational_transformer.training import TrainConfig, Trainer, trainer
 from tests.training.small import PROTOCOL, run_to_the_end, small_config
 
 CPU = torch.device("cpu")

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
+from relational_transformer.fleet.adam import Adam
+from relational_transformer.fleet.fleet import Fleet, initialise
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.training import Protocol
-from relational_transformer.training.data import Draw, draw, load_split
-from relational_transformer.training.engine import Engine
-from relational_transformer.training.fleet import Fleet, initialise
-from relational_transformer.training.splits import make_split
+from relational_transformer.training.data import Draw, draw, load_split, make_split
+from relational_transformer.training.step import TrainingStep, linears_of_encoders
 from tests.training.small import SETTINGS
 
 CPU = torch.device("cpu")
@@ -16,16 +16,17 @@ SEEDS = (0, 1)
 BATCH = 2
 
 
-def make_engine(task: str = "insertion_sort", compiled: bool = False) -> Engine:
+def make_engine(task: str = "insertion_sort", compiled: bool = False) -> TrainingStep:
     models = [initialise(lambda: build_network(task, SETTINGS), seed).double() for seed in SEEDS]
     split = load_split(models[0], make_split(task, "train", Protocol(train_examples=12, train_nodes=5)), CPU)
-    return Engine(
-        models[0], Fleet(models, CPU), split,
-        learning_rate=0.01, batch_size=BATCH, precision="fp64", compiled=compiled, recompute=False,
-    )  # fmt: skip
+    fleet = Fleet(models, CPU)
+    adam = Adam(fleet, 0.01, linears=linears_of_encoders(models[0]), compiled=compiled)
+    return TrainingStep(
+        models[0], fleet, split, adam, batch_size=BATCH, precision="fp64", compiled=compiled, recompute=False
+    )
 
 
-def make_draw(engine: Engine, num_steps: int, part: int = 0) -> Draw:
+def make_draw(engine: TrainingStep, num_steps: int, part: int = 0) -> Draw:
     return draw(SEEDS, part, num_steps, BATCH, len(engine.split), engine.split.num_steps - 1, 0.5)
 
 
@@ -91,10 +92,10 @@ def test_compiled_pieces_train_as_the_plain_step_whatever_the_number_of_hints(tr
         engine._train(most - 1)
         engine._train(most)
     assert len(traced) == 7, "steps of another number of hints, or the next ones, are compiled again"
-    for name, tensor in plain._state().items():
+    for name, tensor in plain._changed().items():
         # Biases before a softmax have gradients of rounding alone, which Adam makes steps of: hence not 1e-12.
         torch.testing.assert_close(
-            compiled._state()[name], tensor, rtol=1e-8, atol=1e-9, msg=lambda text, name=name: f"{name}: {text}"
+            compiled._changed()[name], tensor, rtol=1e-8, atol=1e-9, msg=lambda text, name=name: f"{name}: {text}"
         )
     assert plain.position.item() == 3
     assert plain.losses.gt(0).all()

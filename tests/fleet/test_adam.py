@@ -2,9 +2,10 @@ import pytest
 import torch
 from torch import nn
 
+from relational_transformer.fleet.adam import Adam
+from relational_transformer.fleet.fleet import Fleet, initialise, keep_best
 from relational_transformer.reasoning.encoders import ColumnEncoder
-from relational_transformer.training.adam import Adam
-from relational_transformer.training.fleet import Fleet, initialise, keep_best
+from relational_transformer.training.step import linears_of_encoders
 
 
 def make_fleet(build, seeds=(0, 1, 2)):
@@ -16,7 +17,7 @@ def make_fleet(build, seeds=(0, 1, 2)):
 def test_equals_torchs_adam_for_every_seed(clip: float | None):
     torch.manual_seed(0)
     models, fleet = make_fleet(lambda: nn.Linear(3, 2))
-    adam = Adam(fleet, models[0], 0.01, clip)
+    adam = Adam(fleet, 0.01, clip=clip)
     optimizers = [torch.optim.Adam(model.parameters(), lr=0.01) for model in models]
     for _ in range(5):
         gradients = [torch.randn(3, 2, 3), torch.randn(3, 2)]
@@ -38,7 +39,7 @@ def build_encoder() -> nn.Module:
 
 def test_a_linear_of_an_encoder_without_gradient_is_left_alone():
     models, fleet = make_fleet(build_encoder, seeds=(0, 1))
-    adam = Adam(fleet, models[0], learning_rate=0.1)
+    adam = Adam(fleet, 0.1, linears=linears_of_encoders(models[0]))
     adam.step(torch.ones_like(fleet.values))
     before = {name: value.detach().clone() for name, value in fleet.parameters.items()}
     moments = fleet.first.clone()
@@ -56,7 +57,7 @@ def test_encoders_are_found_wherever_they_lie_between_other_parameters():
         return nn.ModuleDict({"first": nn.Linear(3, 2), **encoders, "last": nn.Linear(2, 5)})
 
     models, fleet = make_fleet(build, seeds=(0, 1))
-    adam = Adam(fleet, models[0], learning_rate=0.1)
+    adam = Adam(fleet, 0.1, linears=linears_of_encoders(models[0]))
     adam.step(torch.ones_like(fleet.values))
     before = {name: value.detach().clone() for name, value in fleet.parameters.items()}
     gradient = torch.zeros_like(fleet.values)

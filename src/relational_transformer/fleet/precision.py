@@ -3,9 +3,7 @@
 from typing import Literal
 
 import torch
-from torch import Tensor
-
-from relational_transformer.reasoning.network import Network
+from torch import Tensor, nn
 
 Precision = Literal["tf32", "bf16", "fp32", "fp64"]
 
@@ -15,12 +13,16 @@ def set_matrix_products(precision: Precision) -> None:
     torch.set_float32_matmul_precision("highest" if precision in ("fp32", "fp64") else "high")
 
 
-def set_precision(precision: Precision, network: Network) -> None:
-    """Prepare torch and the network. Parameters and optimiser are float32 throughout (float64 with `fp64`)."""
+def set_precision(precision: Precision, model: nn.Module) -> None:
+    """Prepare torch and a model. Parameters and optimiser are float32 throughout (float64 with `fp64`).
+
+    A model whose activations may be of another type than its parameters has an attribute `activation_dtype`.
+    """
     set_matrix_products(precision)
-    network.activation_dtype = torch.bfloat16 if precision == "bf16" else None
+    if hasattr(model, "activation_dtype"):
+        model.activation_dtype = torch.bfloat16 if precision == "bf16" else None  # pyright: ignore[reportArgumentType]
     if precision == "fp64":
-        network.double()
+        model.double()
 
 
 def for_computing(values: Tensor, precision: Precision) -> Tensor:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import torch
 
-from relational_transformer.training.provenance import commit, commits_with_this, hardware, provenance
+from relational_transformer.runs.provenance import commit, commits_with_this, hardware, provenance
 
 CPUINFO = (
     "processor\t: 0\nmodel name\t: A Processor 9000 @ 3 GHz\nprocessor\t: 1\nmodel name\t: A Processor 9000 @ 3 GHz\n"

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from relational_transformer.training.compiling import compiled_for, should_compile, with_own_code
-from relational_transformer.training.over_seeds import over_seeds
+from relational_transformer.fleet.compiling import compiled_for, should_compile, with_own_code
+from relational_transformer.fleet.over_seeds import over_seeds
 
 CPU = torch.device("cpu")
 
@@ -18,7 +18,7 @@ def fleet_function(size: int):
 
 
 def test_more_models_than_the_compiler_takes_versions_of_a_function(traced, monkeypatch):
-    monkeypatch.setattr("relational_transformer.training.compiling.VERSIONS_OF_A_FUNCTION", 2)
+    monkeypatch.setattr("relational_transformer.fleet.compiling.VERSIONS_OF_A_FUNCTION", 2)
     with torch._dynamo.config.patch(recompile_limit=2, accumulated_recompile_limit=2):
         calls = [fleet_function(size) for size in range(1, 6)]
         results = [function(parameters, inputs) for function, parameters, inputs in calls for _ in range(2)]
@@ -85,7 +85,7 @@ def test_a_higher_limit_is_left_alone(limit: int):
 )
 def test_a_run_is_compiled_where_it_pays_and_where_there_is_a_compiler(monkeypatch, device, steps, compiler, compiled):
     monkeypatch.setattr(
-        "relational_transformer.training.compiling.shutil.which", lambda name: name if name == compiler else None
+        "relational_transformer.fleet.compiling.shutil.which", lambda name: name if name == compiler else None
     )
     assert should_compile("auto", torch.device(device), steps) is compiled
     assert should_compile("on", torch.device(device), steps)

@@ -36,6 +36,8 @@ ROOMS = (
 FILES = sorted(SOURCE.rglob("*.py"))
 MOST_FILES = 15
 """In one folder of the package."""
+MOST_IMPORTED = 125
+"""By a training command; it may only shrink."""
 LARGE = {
     "clrs": 19, "commands": 19, "lobster": 19, "nn/kernels": 23, "reports": 24, "sokoban": 23, "tuning": 22
 }  # fmt: skip
@@ -145,7 +147,7 @@ build_network("bellman_ford", TUNED["rt"]), sample("bellman_ford", 1, 4, 0)
 print(*sorted(name for name in sys.modules if name.startswith("{PACKAGE}.")))
 """
     imported = run_python(program).split()
-    assert len(imported) < 100, f"{len(imported)} files: {' '.join(imported)}"
+    assert len(imported) < MOST_IMPORTED, f"{len(imported)} files: {' '.join(imported)}"
     assert not {name.split(".")[1] for name in imported} & {"lobster", "sokoban", "sweeps", "reports", "tuning"}
 
 

@@ -27,6 +27,7 @@ ROOMS = (
     "training",
     "lobster",
     "sokoban",
+    "tasks",
     "tuning",
     "sweeps",
     "reports",

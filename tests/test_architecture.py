@@ -162,7 +162,7 @@ def test_base_install_needs_torch_and_numpy_alone():
 
     What torch needs for itself (jinja2) is there in any install.
     """
-    missing = packages_of(*EXTRAS) - {"relational_transformer", "networkx", "jinja2"}
+    missing = packages_of(*EXTRAS) - {"relational_attention", "networkx", "jinja2"}
     assert {"numba", "tyro", "optuna", "matplotlib", "triton"} <= missing
     program = f"""
 import sys

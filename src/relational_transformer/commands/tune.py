@@ -38,7 +38,7 @@ from relational_transformer.tuning import (
 )
 from relational_transformer.tuning.grids import find_grid
 from relational_transformer.tuning.show import format_value, show
-from relational_transformer.tuning.storage import database_errors, one_sentence
+from relational_transformer.tuning.storages import database_errors, one_sentence
 from relational_transformer.tuning.training import TUNING_PROTOCOL, TaskTraining
 from relational_transformer.tuning.winner import winner_configs
 from relational_transformer.tuning.worker import LOOK_SECONDS

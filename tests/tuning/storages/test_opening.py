@@ -7,9 +7,10 @@ from tempfile import NamedTemporaryFile
 import pytest
 from optuna.storages import JournalStorage
 
-from relational_transformer.tuning import databases, open_storage, open_study
-from relational_transformer.tuning.journal import create_journal
-from relational_transformer.tuning.journal_lock import locked
+from relational_transformer.tuning import open_storage, open_study
+from relational_transformer.tuning.storages import databases
+from relational_transformer.tuning.storages.journal import create_journal
+from relational_transformer.tuning.storages.journal_lock import locked
 from tests.tuning import workers
 
 

@@ -10,8 +10,8 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
 from relational_transformer.tuning import load_study, open_storage, open_study
-from relational_transformer.tuning.journal import Journal, create_journal
-from relational_transformer.tuning.journal_format import FirstLine
+from relational_transformer.tuning.storages.journal import Journal, create_journal
+from relational_transformer.tuning.storages.journal_format import FirstLine
 
 DAMAGED = "damaged"
 

@@ -41,7 +41,7 @@ def open_regular(path: Path | str, flags: int = os.O_RDONLY) -> int:
 
 
 def read_bytes(path: Path | str, most_bytes: int = MOST_BYTES) -> bytes:
-    """The content of a regular file.
+    """The content of a regular file, as far as it went when it was opened.
 
     A FIFO is not waited for and a device is not read. FileNotFoundError and PermissionError are left as they are.
     """
@@ -50,10 +50,7 @@ def read_bytes(path: Path | str, most_bytes: int = MOST_BYTES) -> bytes:
         size = os.fstat(descriptor).st_size
         if size > most_bytes:
             raise UnreadableFile(f"{path} is too large ({size:,} bytes; at most {most_bytes:,} are read)")
-        content = file.read(most_bytes + 1)
-    if len(content) > most_bytes:  # it has grown
-        raise UnreadableFile(f"{path} is too large (at most {most_bytes:,} bytes are read)")
-    return content
+        return file.read(size)
 
 
 def read_text(path: Path | str, most_bytes: int = MOST_BYTES) -> str:
@@ -118,7 +115,7 @@ def check(value: Any, expected: Any, place: str = "it") -> None:
     elif expected is float:
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
             raise ValueError(f"{place} is {_name(value)}, not a finite number")
-    elif type(value) is not _kind(expected):
+    elif type(value) is not _kind(expected) and not (type(value) is tuple and _kind(expected) is list):
         raise ValueError(f"{place} is {_name(value)}, not {_type_name(expected)}")
     elif is_typeddict(expected) or dataclasses.is_dataclass(expected):
         hints = get_type_hints(expected)
@@ -150,7 +147,7 @@ def make(value: dict[str, Any], expected: type[Made]) -> Made:
 
 
 def _made(value: Any, expected: Any, place: str) -> Any:
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return tuple(value)
     choices = get_args(expected) if get_origin(expected) in (Union, types.UnionType) else (expected,)
     fitting = [choice for choice in choices if dataclasses.is_dataclass(choice) and _fits(value, choice)]

@@ -10,6 +10,7 @@ from relational_transformer.sokoban.curves import draw_curves
 from relational_transformer.training.config import CompileMode
 from relational_transformer.training.devices import default_device, find_device
 from relational_transformer.training.precision import Precision
+from relational_transformer.training.records import GamesRow
 from relational_transformer.training.run_folder import RunFolder
 
 from .train_live_line import say
@@ -92,8 +93,11 @@ def run(arguments: TrainSokobanArguments) -> None:
             checkpoint_seconds=arguments.checkpoint_seconds,
         )
     show_result(result, folder)
+    metrics = folder.read_metrics_of(result, GamesRow)
+    if not metrics:
+        return
     try:
-        draw_curves(folder.curves, f"{arguments.model} on sokoban", folder.read_metrics(), result["seeds"])
+        draw_curves(folder.curves, f"{arguments.model} on sokoban", metrics, result["seeds"])
         say(f"picture  {folder.curves}")
     except ModuleNotFoundError as error:  # the run is whole without it
         say(f"picture  none: {error}")

@@ -33,8 +33,10 @@ class Scores:
 
 def load_best(folder: RunFolder) -> tuple[LobsterConfig, Parameters, list[bool]]:
     """The configuration of a run, the best parameters of its seeds, [S, *shape] by name, and which did not fail."""
-    config = LobsterConfig.from_dict(folder.read_config())
-    best, others = read_best(folder)
+    config = folder.read_config(LobsterConfig.from_dict)
+    with torch.device("meta"):
+        model = build_model(config.model, config.settings)
+    best, others = read_best(folder, config.as_dict(), model, len(config.seeds))
     return config, best, (others["finite"] & others["best_losses"].isfinite()).tolist()
 
 

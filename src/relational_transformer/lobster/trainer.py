@@ -5,13 +5,12 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
 
-from relational_transformer.files import write_json
-from relational_transformer.training.checkpoint import load_checkpoint, save_checkpoint
+from relational_transformer.training.checkpoint import resume, save_checkpoint
 from relational_transformer.training.compiling import should_compile
 from relational_transformer.training.fleet import Fleet, initialise, keep_best
 from relational_transformer.training.pace import Pace
@@ -35,6 +34,14 @@ STEPS_OF_A_PART = {"cuda": 32, "cpu": 4}
 
 PARTS_IN_FLIGHT = 2
 """Parts of a run that the device has before it is busy."""
+
+
+class SavedProgress(TypedDict):
+    """How far a run is, in its checkpoints."""
+
+    steps: int
+    seconds: float
+    commits: list[str | None]
 
 
 class LobsterTrainer:
@@ -148,8 +155,8 @@ class LobsterTrainer:
     def save(self) -> None:
         """Write a checkpoint and the metrics so far."""
         self._wait()
-        progress = {"steps": self.steps, "seconds": self.seconds, "commits": self.commits}
-        save_checkpoint(self.folder, self._state(), progress)
+        progress: SavedProgress = {"steps": self.steps, "seconds": self.seconds, "commits": self.commits}
+        save_checkpoint(self.folder, self.config.as_dict(), self._state(), progress)
         self.folder.write_metrics(self.metrics())
 
     save_soon = save  # it can be saved after any turn
@@ -201,8 +208,7 @@ class LobsterTrainer:
             "recompute": self.engine.recompute,
             **provenance(self.device, self.commits),
         }
-        write_json(self.folder.result, result)
-        return result
+        return self.folder.write_result(result)
 
     def _test(self, graphs: Lobsters) -> tuple[list[float], list[float], list[float]]:
         """The losses of every seed on test graphs, on graphs of the sizes of training, and on those of training; NaN
@@ -260,15 +266,13 @@ class LobsterTrainer:
         }
 
     def _resume(self) -> None:
-        found = load_checkpoint(self.folder, put_aside=True)
-        if found is None:
+        most = {"steps": self.total_steps, "seconds": math.inf}
+        with self._on_stream():
+            progress = resume(self.folder, self.config.as_dict(), self._state(), SavedProgress, most)
+        if progress is None:
             return
-        tensors, progress = found
-        with self._on_stream(), torch.no_grad():
-            for name, tensor in self._state().items():
-                tensor.copy_(tensors[name])
         self.steps, self.seconds_before = progress["steps"], progress["seconds"]
-        self.commits = commits_with_this(progress.get("commits", []))
+        self.commits = commits_with_this(progress["commits"])
 
     def _is_out_of_time(self) -> bool:
         """Whether the time is over, and what was trained is validated."""

@@ -1,9 +1,10 @@
 """What a training run on Sokoban is: a model of the agent, a recipe, levels and the seeds."""
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from relational_transformer.reading import make
 from relational_transformer.training.config import CompileMode, check_seeds
 from relational_transformer.training.precision import Precision, set_matrix_products
 
@@ -86,14 +87,6 @@ class SokobanConfig:
     def from_dict(content: dict[str, Any]) -> "SokobanConfig":
         """A configuration as `as_dict` gave it, after a trip through JSON."""
         try:
-            settings = {**content["settings"], "edge_hidden_sizes": tuple(content["settings"]["edge_hidden_sizes"])}
-            parts = {
-                **content,
-                "settings": AgentSettings(**settings),
-                "levels": None if content["levels"] is None else SplitsIdentity(**content["levels"]),
-                "recipe": Recipe(**content["recipe"]),
-                "seeds": tuple(content["seeds"]),
-            }
-            return SokobanConfig(**{field.name: parts[field.name] for field in fields(SokobanConfig)})
-        except (KeyError, TypeError) as error:
+            return make(content, SokobanConfig)
+        except ValueError as error:
             raise ValueError(f"this is not the configuration of a Sokoban run ({error})") from None

@@ -23,8 +23,10 @@ from .splits import remembered_folder
 
 def load_best(folder: RunFolder) -> tuple[SokobanConfig, Parameters, list[bool]]:
     """The configuration of a run, the best parameters of its seeds, [S, *shape] by name, and which did not fail."""
-    config = SokobanConfig.from_dict(folder.read_config())
-    best, others = read_best(folder)
+    config = folder.read_config(SokobanConfig.from_dict)
+    with torch.device("meta"):
+        agent = config.build()
+    best, others = read_best(folder, config.as_dict(), agent, len(config.seeds))
     return config, best, others["finite"].tolist()
 
 
@@ -63,7 +65,7 @@ def _choose(folder: RunFolder, seeds: Sequence[int], finite: Sequence[bool], see
 def levels_of_run(folder: RunFolder, split: str = "test", elsewhere: Path | str | None = None) -> Levels:
     """The levels that a run is tested on, or another split of the folder that it had them from; or those of a folder
     `elsewhere`, of which the run's own alone are taken where they come first."""
-    config = SokobanConfig.from_dict(folder.read_config())
+    config = folder.read_config(SokobanConfig.from_dict)
     if elsewhere is not None:
         levels = load_levels(elsewhere, split)
         if split == "test" and config.levels is not None:

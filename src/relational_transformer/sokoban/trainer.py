@@ -5,13 +5,13 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
 
 from relational_transformer.files import write_json
-from relational_transformer.training.checkpoint import load_checkpoint, save_checkpoint
+from relational_transformer.training.checkpoint import resume, save_checkpoint
 from relational_transformer.training.compiling import should_compile
 from relational_transformer.training.fleet import Fleet, initialise, keep_best
 from relational_transformer.training.over_seeds import Parameters
@@ -35,6 +35,14 @@ CALLS_IN_FLIGHT = 2
 """How many times so many updates the device has before it is busy."""
 TESTS = ("test", "test_greedy", "test_of_last")
 """Names of a seed's scores: with the best parameters, sampled and greedy; with the last ones, sampled."""
+
+
+class SavedProgress(TypedDict):
+    """How far a run is, in its checkpoints."""
+
+    updates: int
+    seconds: float
+    commits: list[str | None]
 
 
 @dataclass(frozen=True)
@@ -150,6 +158,7 @@ class SokobanTrainer:
         self.config = replace(self.config, recipe=recipe)
         self.total_parts, self.total_updates = parts, updates
         self.rows = self.rows[:parts]
+        self.save()  # first: killed in between, the run goes on from the checkpoint before
         write_json(self.folder.config, self.config.as_dict())
 
     @property
@@ -181,8 +190,8 @@ class SokobanTrainer:
     def save(self) -> None:
         """Write a checkpoint and the metrics so far."""
         self._wait()
-        progress = {"updates": self.updates, "seconds": self.seconds, "commits": self.commits}
-        save_checkpoint(self.folder, self._state(), progress)
+        progress: SavedProgress = {"updates": self.updates, "seconds": self.seconds, "commits": self.commits}
+        save_checkpoint(self.folder, self.config.as_dict(), self._state(), progress)
         self.folder.write_metrics(self.metrics())
 
     save_soon = save  # it can be saved after any turn
@@ -228,8 +237,7 @@ class SokobanTrainer:
             "recompute": self.engine.agent.recompute,
             **provenance(self.device, self.commits),
         }
-        write_json(self.folder.result, result)
-        return result
+        return self.folder.write_result(result)
 
     def _test(self, numbers: list[int]) -> dict[int, dict[str, float]]:
         """The shares of the test levels that some seeds solve, by number and name, all played at once."""
@@ -281,16 +289,13 @@ class SokobanTrainer:
         return {**self.fleet.named_state(self.best), **own, **self.engine.state()}
 
     def _resume(self) -> None:
-        found = load_checkpoint(self.folder, put_aside=True)
-        if found is None:
+        most = {"updates": self.total_updates, "seconds": math.inf}
+        with self._on_stream():
+            progress = resume(self.folder, self.config.as_dict(), self._state(), SavedProgress, most)
+        if progress is None:
             return
-        tensors, progress = found
-        with self._on_stream(), torch.no_grad():
-            for name, tensor in self._state().items():
-                # Of a run that was cut short since, fewer rows are left.
-                tensor.copy_(tensors[name][: len(tensor)] if name == "rows" else tensors[name])
         self.updates, self.seconds_before = progress["updates"], progress["seconds"]
-        self.commits = commits_with_this(progress.get("commits", []))
+        self.commits = commits_with_this(progress["commits"])
 
     def _examples_of_best(self, number: int) -> int:
         rates = (self.rows[:, 1, number] / self.rows[:, 2, number].clamp(min=1)).tolist()

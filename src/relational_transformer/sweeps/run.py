@@ -1,6 +1,5 @@
 """A run: what is trained, and the folder it lives in, which tells how far it is, whoever works on it."""
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,10 +47,10 @@ class Run:
         if self.is_done:
             return 1.0
         try:
-            last = RunFolder(self.folder).metrics.read_text().splitlines()[-1]
-            return min(1.0, json.loads(last)["examples"] / find_kind(self.kind).length(self.config))
-        except (OSError, IndexError):  # nothing is saved yet
+            last = RunFolder(self.folder).read_last_metrics()
+        except (OSError, ValueError):  # damaged: the next checkpoint comes with new ones
             return 0.0
+        return min(1.0, last["examples"] / find_kind(self.kind).length(self.config)) if last else 0.0
 
     @property
     def flop(self) -> float:

@@ -1,11 +1,12 @@
 """What a training run is: a task, a model, a protocol and the seeds."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from relational_transformer.clrs.checks import check_length
 from relational_transformer.clrs.spec import SPECS
 from relational_transformer.processors.settings import Settings
+from relational_transformer.reading import make
 
 from .precision import Precision
 from .protocol import Protocol
@@ -49,15 +50,8 @@ class TrainConfig:
     def from_dict(content: dict[str, Any]) -> "TrainConfig":
         """A configuration as `as_dict` gave it, after a trip through JSON."""
         try:
-            settings = {**content["settings"], "edge_hidden_sizes": tuple(content["settings"]["edge_hidden_sizes"])}
-            parts = {
-                **content,
-                "settings": Settings(**settings),
-                "protocol": Protocol(**content["protocol"]),
-                "seeds": tuple(content["seeds"]),
-            }
-            return TrainConfig(**{field.name: parts[field.name] for field in fields(TrainConfig)})
-        except (KeyError, TypeError) as error:
+            return make(content, TrainConfig)
+        except ValueError as error:
             raise ValueError(f"this is not the configuration of a training run ({error})") from None
 
 

@@ -21,8 +21,10 @@ from .splits import make_split
 
 def load_best(folder: RunFolder) -> tuple[TrainConfig, Parameters, list[bool]]:
     """The configuration of a run, the best parameters of its seeds, [S, *shape] by name, and which did not fail."""
-    config = TrainConfig.from_dict(folder.read_config())
-    best, others = read_best(folder)
+    config = folder.read_config(TrainConfig.from_dict)
+    with torch.device("meta"):
+        network = build_network(config.task, config.settings)
+    best, others = read_best(folder, config.as_dict(), network, len(config.seeds))
     return config, best, others["finite"].tolist()
 
 

@@ -5,15 +5,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
 
-from relational_transformer.files import write_json
 from relational_transformer.reasoning.build import build_network
 
-from .checkpoint import load_checkpoint, save_checkpoint
+from .checkpoint import resume, save_checkpoint
 from .compiling import should_compile
 from .config import TrainConfig
 from .data import Draw, Split, draw, load_split
@@ -35,6 +34,16 @@ does; who launches more waits, and so would the fleets whose turn comes later.""
 
 TURNS_IN_FLIGHT = 3
 """Turns of a run that the device has before it is busy."""
+
+
+class SavedProgress(TypedDict):
+    """How far a run is, in its checkpoints."""
+
+    part: int
+    seconds: float
+    commits: list[str | None]
+    recompute: bool | None
+    may_share_steps: bool
 
 
 @dataclass(frozen=True)
@@ -197,14 +206,14 @@ class Trainer:
         if self._steps_of_part > 0:
             self._train(self.steps_per_part)
         self._wait()
-        progress = {
+        progress: SavedProgress = {
             "part": self.part,
             "seconds": self.seconds,
             "commits": self.commits,
             "recompute": self.engine.recompute,
             "may_share_steps": self.engine.may_share_steps,
         }
-        save_checkpoint(self.folder, self._state(), progress)
+        save_checkpoint(self.folder, self.config.as_dict(), self._state(), progress)
         self.folder.write_metrics(self.metrics())
         self._is_to_be_saved = False
 
@@ -273,8 +282,7 @@ class Trainer:
             "layers_are_kernels": self.engine.layers_are_kernels,
             **provenance(self.device, self.commits),
         }
-        write_json(self.folder.result, result)
-        return result
+        return self.folder.write_result(result)
 
     def _test(self) -> tuple[list[float], list[float]]:
         """The scores of every seed on test data and on training data; NaN where there is nothing to test."""
@@ -357,17 +365,15 @@ class Trainer:
         }
 
     def _resume(self) -> None:
-        found = load_checkpoint(self.folder, put_aside=True)
-        if found is None:
+        most = {"part": self.total_parts, "seconds": math.inf}
+        with self._on_stream():
+            progress = resume(self.folder, self.config.as_dict(), self._state(), SavedProgress, most)
+        if progress is None:
             return
-        tensors, progress = found
-        with self._on_stream(), torch.no_grad():
-            for name, tensor in self._state().items():
-                tensor.copy_(tensors[name])
         self.part, self.seconds_before = progress["part"], progress["seconds"]
-        self.commits = commits_with_this(progress.get("commits", []))
-        self.engine.recompute = progress.get("recompute") or None  # what was kept may be too much today
-        self.engine.may_share_steps = progress.get("may_share_steps", True)  # else it would be rounded otherwise
+        self.commits = commits_with_this(progress["commits"])
+        self.engine.recompute = progress["recompute"] or None  # what was kept may be too much today
+        self.engine.may_share_steps = progress["may_share_steps"]  # else it would be rounded otherwise
 
     def _examples_of_best(self, seed: int, best: float) -> int | None:
         scores = self.validation_scores[: self.part, seed].tolist()

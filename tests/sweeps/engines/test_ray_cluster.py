@@ -18,7 +18,7 @@ from relational_transformer.sweeps.engines.engine import Ended
 from relational_transformer.sweeps.engines.ray_cluster import check_shared
 from relational_transformer.sweeps.execution import wait_until_free
 from relational_transformer.training import RunFolder
-from relational_transformer.training.checkpoint import load_checkpoint, save_checkpoint
+from relational_transformer.training.checkpoint import read_checkpoint, save_checkpoint
 from tests.sweeps.small import impossible_cell, rows_of, scores_alone, scores_of, small_cell, small_runs
 from tests.training.small import small_config
 
@@ -58,10 +58,8 @@ def add_a_day(run: Run) -> int:
     """
     wait_until_free(run.folder)  # who was killed may be dying still
     folder = RunFolder(run.folder)
-    found = load_checkpoint(folder)
-    assert found is not None, f"{run.name} has not saved itself"
-    tensors, progress = found
-    save_checkpoint(folder, tensors, {**progress, "seconds": progress["seconds"] + DAY})
+    tensors, progress, config = read_checkpoint(folder.checkpoint)
+    save_checkpoint(folder, config, tensors, {**progress, "seconds": progress["seconds"] + DAY})
     return progress["part"]
 
 

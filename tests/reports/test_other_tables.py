@@ -43,7 +43,9 @@ def write(
     folder.mkdir(parents=True)
     (folder / "result.json").write_text(json.dumps(result))
     if validation:
-        (folder / "metrics.jsonl").write_text(f'{{"examples": 1000, "loss": [1], "validation": {validation}}}\n')
+        (folder / "metrics.jsonl").write_text(
+            f'{{"examples": 1000, "loss": {validation}, "validation": {validation}}}\n'
+        )
 
 
 def lobster(model: str = "rt", seeds: int = 3, **protocol) -> LobsterConfig:

@@ -283,6 +283,38 @@ def test_a_finished_run_is_not_run_again(tmp_path):
     assert not reports
 
 
+def test_a_finished_run_shows_its_result_without_metrics(tmp_path, caplog, capsys):
+    from relational_transformer.cli import main
+
+    arguments = [*ARGUMENTS, "--examples", "8", "--out", str(tmp_path / "run")]
+    assert main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "curves.png" in shown
+    folder = RunFolder(tmp_path / "run")
+    for damage in (lambda: folder.metrics.write_text('{"examples": 4}\n'), folder.metrics.unlink):
+        damage()
+        caplog.clear()
+        assert main(arguments) == 0
+        again = capsys.readouterr().out
+        assert "mean" in again
+        assert "curves.png" not in again
+        assert "There are no curves: " in caplog.text
+        assert str(folder.metrics) in caplog.text
+
+
+def test_a_result_that_was_changed_or_is_of_another_run_is_told(tmp_path):
+    run_to_the_end(small_config(), tmp_path / "run")
+    run_to_the_end(small_config(seeds=(0, 2)), tmp_path / "other")
+    folder = RunFolder(tmp_path / "run")
+    text = folder.result.read_text()
+    folder.result.write_text(text.replace('"failed": false', '"failed": true', 1))
+    with pytest.raises(ValueError, match=f"{folder.result} is damaged .*; delete it to test the run again"):
+        folder.read_result()
+    folder.result.write_bytes((tmp_path / "other" / "result.json").read_bytes())
+    with pytest.raises(ValueError, match=f"{folder.result} is not of the run that {folder.config} tells of"):
+        folder.read_result()
+
+
 def test_a_model_that_cannot_be_built_leaves_no_folder(tmp_path):
     from relational_transformer.training.session import train
 

@@ -111,7 +111,7 @@ def run(arguments: TrainArguments) -> None:
             report=report,
             checkpoint_seconds=arguments.checkpoint_seconds,
         )
-        metrics = folder.read_metrics_of(result)
+        metrics = folder.find_metrics_of(result)
         if curves:
             curves.update(metrics)
     display.show_result(result, metrics, folder)

@@ -93,7 +93,7 @@ def run(arguments: TrainSokobanArguments) -> None:
             checkpoint_seconds=arguments.checkpoint_seconds,
         )
     show_result(result, folder)
-    metrics = folder.read_metrics_of(result, GamesRow)
+    metrics = folder.find_metrics_of(result, GamesRow)
     if not metrics:
         return
     try:

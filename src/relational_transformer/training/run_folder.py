@@ -112,19 +112,20 @@ class RunFolder:
         return parse_json(lines[-1], f"the last line of {self.metrics}", MetricsRow) if lines else None
 
     def read_metrics_of(self, result: Mapping[str, Any], row: Any = MetricsRow) -> list[dict[str, Any]]:
-        """The metrics that belong to a result; none, and a warning, where they are gone or damaged: the result is whole
-        without them."""
+        """The metrics that belong to a result; ValueError where they are damaged or of another run."""
+        rows, seeds = self.read_metrics(row), len(result["seeds"])
+        lists = row.__required_keys__ - {"examples"}
+        if not self.is_of(result, self.metrics) or any(len(one[name]) != seeds for one in rows for name in lists):
+            raise ValueError(f"{self.metrics} is not the one that {self.result} was made with; delete it")
+        return rows
+
+    def find_metrics_of(self, result: Mapping[str, Any], row: Any = MetricsRow) -> list[dict[str, Any]]:
+        """The same; none, and a warning, where they are gone or damaged: the result is whole without them."""
         try:
-            rows = self.read_metrics(row)
-            if not self.is_of(result, self.metrics):
-                raise ValueError(f"{self.metrics} is not the one that {self.result} was made with")
-            seeds = len(result["seeds"])
-            if any(len(one[name]) != seeds for one in rows for name in row.__required_keys__ - {"examples"}):
-                raise ValueError(f"{self.metrics} does not tell of {seeds} seeds")
+            return self.read_metrics_of(result, row)
         except (OSError, ValueError) as error:
             log.warning("There are no curves: %s", error)
             return []
-        return rows
 
     def write_metrics(self, rows: list[dict[str, Any]]) -> None:
         write_json_lines(self.metrics, rows)

@@ -32,7 +32,8 @@ def read_curve(result: Measured) -> Curve | None:
     unit = unit_of(result.task)
     for run in result.runs:
         folder = RunFolder(run.folder)
-        for row in folder.read_metrics() if folder.metrics.exists() else ():
+        told = folder.read_result() if folder.metrics.exists() else None
+        for row in folder.read_metrics_of(told) if told else ():
             scores[row["examples"]] += [unit(score) for score in row["validation"] if score is not None]
     there = _thinned([(examples, values) for examples, values in sorted(scores.items()) if values])
     if not there:

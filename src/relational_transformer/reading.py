@@ -101,6 +101,7 @@ def check(value: Any, expected: Any, place: str = "it") -> None:
     ValueError: seed is a string, not an integer
     """
     origin, arguments = get_origin(expected), get_args(expected)
+    value = list(value) if isinstance(value, tuple) else value  # of a dataclass that was no file yet
     if expected is Any:
         return
     if origin in (Union, types.UnionType):
@@ -115,7 +116,7 @@ def check(value: Any, expected: Any, place: str = "it") -> None:
     elif expected is float:
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
             raise ValueError(f"{place} is {_name(value)}, not a finite number")
-    elif type(value) is not _kind(expected) and not (type(value) is tuple and _kind(expected) is list):
+    elif type(value) is not _kind(expected):
         raise ValueError(f"{place} is {_name(value)}, not {_type_name(expected)}")
     elif is_typeddict(expected) or dataclasses.is_dataclass(expected):
         hints = get_type_hints(expected)

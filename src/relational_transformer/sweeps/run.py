@@ -50,7 +50,8 @@ class Run:
             last = RunFolder(self.folder).read_last_metrics()
         except (OSError, ValueError):  # damaged: the next checkpoint comes with new ones
             return 0.0
-        return min(1.0, last["examples"] / find_kind(self.kind).length(self.config)) if last else 0.0
+        length = find_kind(self.kind).length(self.config)
+        return min(max(0, last["examples"]), length) / length if last else 0.0
 
     @property
     def flop(self) -> float:

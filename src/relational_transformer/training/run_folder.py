@@ -170,7 +170,8 @@ def differences(old: Any, new: Any, name: str = "") -> Iterator[str]:
         for key in {**old, **new}:
             yield from differences(old.get(key), new.get(key), f"{name}.{key}" if name else key)
     elif json.dumps(old) != json.dumps(new):  # which tells true from 1
-        yield f"{name} was {str(old)[:200]}, is {str(new)[:200]}"
+        was, now = (" ".join(str(value).split())[:200] for value in (old, new))
+        yield f"{' '.join(name.split())[:80]} was {was}, is {now}"
 
 
 def _told(read: Callable[[], Any], remedy: str) -> Any:

@@ -1,5 +1,6 @@
 """Learning curves: validation scores of all seeds against the examples they have seen."""
 
+import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ def read_curve(result: Measured) -> Curve | None:
     unit = unit_of(result.task)
     for run in result.runs:
         folder = RunFolder(run.folder)
-        told = folder.read_result() if folder.metrics.exists() else None
+        told = folder.read_result() if os.path.lexists(folder.metrics) else None
         for row in folder.read_metrics_of(told) if told else ():
             scores[row["examples"]] += [unit(score) for score in row["validation"] if score is not None]
     there = _thinned([(examples, values) for examples, values in sorted(scores.items()) if values])

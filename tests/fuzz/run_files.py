@@ -33,7 +33,8 @@ SLOW = 0.05
 CHECKPOINTS = ("checkpoint.safetensors", "checkpoint.previous.safetensors")
 FILES = ("config.json", "metrics.jsonl", *CHECKPOINTS, ".lock")
 ODD_VALUES = (
-    None, True, False, 0, 1, -1, 0.5, 2.0, 10**6, 2**63, 10**400, 1e308, "", "x", "ü\n", [], [1], [[1], 2], {}, {"a": 1},
+    None, True, False, 0, 1, -1, 0.5, 2.0, 10**6, 2**63, 10**400, 1e308, "", "x", "ü\n", [], [1], [[1], 2], {},
+    {"a": 1},
 )  # fmt: skip
 
 
@@ -65,31 +66,29 @@ def assault(tries: int, seed: int, folder: Path) -> Iterator[Outcome]:
 
 def _doors_of_runs(folder: Path) -> Iterator[Door]:
     for task in runs.tasks(folder):
-        finished, unfinished = (folder / f"{task.kind} {name}" for name in ("finished", "unfinished"))
+        finished, unfinished, before = (folder / f"{task.kind} {name}" for name in ("finished", "unfinished", "before"))
         runs.finish(task, finished)
         runs.leave_unfinished(task, unfinished)
-        before, fresh = folder / f"{task.kind} before", folder / f"{task.kind} fresh"
         shutil.copytree(unfinished, before)
         (before / CHECKPOINTS[1]).replace(before / CHECKPOINTS[0])
-        files = (*FILES, "result.json") if task.kind != "sokoban" else (*FILES, "result.json", ".levels.json")
-        place = folder / "copy"
-        for read in (runs.load, runs.evaluate, runs.show, runs.report, runs.look, runs.go_on):
-            for path in (finished, unfinished):
-                if (read is runs.show or read is runs.report) and path is unfinished:
-                    continue
-                if read is runs.go_on and path is finished:
-                    continue
+        files = (*FILES, ".levels.json") if task.kind == "sokoban" else FILES
+        for read in (runs.load, runs.evaluate, runs.show, runs.report):
+            yield _door(task, read, folder / "copy", finished, (*files, "result.json"))
+        for read in (runs.load, runs.evaluate, runs.look):
+            yield _door(task, read, folder / "copy", unfinished, files, before)
+        yield _door(task, runs.go_on, folder / "copy", unfinished, files, before, folder / "there is none yet")
 
-                def enter(place: Path, read=read, task=task) -> object:
-                    return read(task, place)
 
-                answers = [_undamaged(enter, source, place) for source in (path, before)]
-                instead = (answers[1],) if path is unfinished else ()
-                if read is runs.go_on:
-                    instead = (*instead, _undamaged(enter, fresh, place))
-                known = files if path is finished else files[: len(FILES)] + files[len(FILES) + 1 :]
-                is_slow = read in (runs.evaluate, runs.show) or task.kind == "sokoban"
-                yield Door(f"{read.__name__} {path.name}", path, known, enter, answers[0], instead, is_slow)
+def _door(
+    task: runs.Task, read: Callable[[runs.Task, Path], object], place: Path, source: Path, files: tuple[str, ...],
+    *instead: Path,
+) -> Door:  # fmt: skip
+    def enter(place: Path) -> object:
+        return read(task, place)
+
+    answer, *older = (_undamaged(enter, one, place) for one in (source, *instead))
+    is_slow = read in (runs.evaluate, runs.show) or task.kind == "sokoban"
+    return Door(f"{read.__name__} {source.name}", source, files, enter, answer, tuple(older), is_slow)
 
 
 def _doors_of_data(folder: Path) -> Iterator[Door]:
@@ -98,7 +97,9 @@ def _doors_of_data(folder: Path) -> Iterator[Door]:
     def read_cache(place: Path) -> str:
         return canonical("bfs", "val", num_samples=3, cache=place).digest()
 
-    yield Door("cache", cache, tuple(_names(cache / "clrs", read_cache(cache), "clrs/")), read_cache, read_cache(cache))
+    answer = read_cache(cache)
+    files = tuple(str(path.relative_to(cache)) for path in cache.rglob("*.clrs"))
+    yield Door("cache", cache, files, read_cache, answer)
     levels = folder / "levels"
     config = small_config(str(levels))
 
@@ -106,10 +107,6 @@ def _doors_of_data(folder: Path) -> Iterator[Door]:
         return config.load("test", place).digest
 
     yield Door("levels", levels, ("test/000.txt",), read_levels, read_levels(levels))
-
-
-def _names(folder: Path, _: object, start: str) -> Iterator[str]:
-    return (f"{start}{path.name}" for path in sorted(folder.iterdir()))
 
 
 def _undamaged(enter: Callable[[Path], object], source: Path, place: Path) -> object:
@@ -137,7 +134,7 @@ def _attempt(door: Door, chance: random.Random, folder: Path, label: str) -> Out
     shutil.copytree(door.folder, place)
     shutil.copytree(door.folder, outside)
     name = chance.choice(door.files)
-    damages = [*DAMAGES, *(MORE_DAMAGES[Path(name).suffix] if Path(name).suffix in MORE_DAMAGES else ())]
+    damages = [*DAMAGES, *MORE_DAMAGES.get(Path(name).suffix, ())]
     damage = chance.choice(damages)
     (place / name).touch()
     damage(place / name, chance)

@@ -169,9 +169,7 @@ def _outcome(door: Door, place: Path, name: str, words: Words) -> Outcome:
         return Outcome("", "accepted")
     is_told = any(str(place) in sentence for sentence in words.said)
     gone = not os.path.lexists(place / name)
-    newest, older = place / CHECKPOINTS[0], door.folder / CHECKPOINTS[1]
-    is_older = newest.is_file() and newest.read_bytes() == older.read_bytes()  # as if it had not been saved again
-    if name in CHECKPOINTS and found in door.instead and (is_told or gone or is_older):
+    if name in CHECKPOINTS and found in door.instead and (is_told or gone):
         return Outcome("", "accepted", "an older checkpoint")
     if name == "metrics.jsonl" and is_told and door.name.startswith("show"):
         return Outcome("", "accepted", "no curves")
@@ -196,10 +194,17 @@ def foreign_file(path: Path, chance: random.Random) -> None:
 
 
 def file_of_another_run(path: Path, chance: random.Random) -> None:
-    """Of the same name, or any."""
+    """Of the same name, or any; of a run of the same configuration only where a result knows its own files."""
     others = [one for one in path.parent.parent.glob(f"*/{chance.choice([path.name, '*'])}") if one.is_file()]
-    content = chance.choice(sorted(others)).read_bytes()
+    if not (path.parent / "result.json").exists():
+        others = [one for one in others if _config_beside(one) != _config_beside(path)]
+    content = chance.choice(sorted(others)).read_bytes() if others else b""
     path.write_bytes(content)
+
+
+def _config_beside(path: Path) -> bytes:
+    config = path.parent / "config.json"
+    return config.read_bytes() if config.exists() else b""
 
 
 def link(path: Path, chance: random.Random) -> None:

@@ -75,7 +75,7 @@ def read_results(folder: Path) -> list[Measured]:
     []
     """
     together: dict[str, list[tuple[Path, dict[str, Any]]]] = defaultdict(list)
-    for path in sorted(folder.rglob("result.json")):
+    for path in sorted(path for path in folder.rglob("*") if path.name == "result.json"):  # links to nowhere, too
         result = RunFolder(path.parent).read_result() or {}
         try:
             config = {key: value for key, value in result["config"].items() if key not in ("seeds", "compile")}

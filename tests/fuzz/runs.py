@@ -14,13 +14,14 @@ from relational_transformer.lobster import trained as lobster_trained
 from relational_transformer.nn.digest import digest
 from relational_transformer.reports.figures.curves import read_curve
 from relational_transformer.reports.measured import read_results
+from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.sokoban import load_splits
 from relational_transformer.sokoban import trained as sokoban_trained
 from relational_transformer.sokoban.session import train as train_sokoban
 from relational_transformer.sokoban.splits import remember_folder
 from relational_transformer.sokoban.trainer import SokobanTrainer
 from relational_transformer.sweeps import Run
-from relational_transformer.training import RunFolder, Trainer
+from relational_transformer.training import Trainer
 from relational_transformer.training import trained as clrs_trained
 from relational_transformer.training.session import train as train_clrs
 from tests.lobster.small import small_config as lobster_config

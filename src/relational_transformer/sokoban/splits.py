@@ -8,7 +8,7 @@ from typing import Literal, TypedDict
 
 from relational_transformer.files import write_json
 from relational_transformer.reading import read_json
-from relational_transformer.training.run_folder import RunFolder
+from relational_transformer.runs.run_folder import RunFolder
 
 from .generator import generate_levels
 from .levels import Levels, load_levels

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from relational_transformer.training.run_folder import RunFolder
+from relational_transformer.runs.run_folder import RunFolder
 
 from ..measured import Measured, unit_of
 from .drawing import PALETTE, Drawing, width_of

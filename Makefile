@@ -6,8 +6,10 @@ BIN := $(VENV)/bin
 # your own torch into $(VENV) and `touch $(VENV)/.torch`.
 TORCH ?= torch==2.13.0
 PYTEST_ARGUMENTS ?=
+TRIES ?= 20000
+SEED ?= 0
 
-.PHONY: help setup browser train test test-gpu lint bench docs wheel clean
+.PHONY: help setup browser train test test-gpu fuzz lint bench docs wheel clean
 
 help:
 	@echo "make train     set up, then train a small model and print its scores"
@@ -16,6 +18,7 @@ help:
 	@echo "make lint      ruff and pyright"
 	@echo "make bench     speed, as ratios against anchors measured in the same run"
 	@echo "make test-gpu  the tests that need a CUDA device"
+	@echo "make fuzz      20,000 hostile inputs (TRIES=...): files, journals, models, arguments; counts of what came of them"
 	@echo "make docs      build the documentation site into site/; a warning is an error"
 	@echo "make wheel     build the wheel and import it where only torch and numpy are installed"
 
@@ -51,6 +54,9 @@ endif
 # By their files: collecting all tests would need every extra, which a borrowed GPU machine may not have.
 test-gpu:
 	python3 -m pytest -m gpu tests/gpu $(wildcard tests/*/test_on_cuda.py) $(PYTEST_ARGUMENTS)
+
+fuzz: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --tries $(TRIES) --seed $(SEED)
 
 lint: setup
 	$(BIN)/ruff check .

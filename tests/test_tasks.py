@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from relational_transformer.fleet.adam import Schedule
-from relational_transformer.runs import RunFolder, Task, Trainer, train, train_together
-from relational_transformer.runs.checkpoint import read_checkpoint, save_checkpoint
+from relational_transformer.runs import Task, train, train_together
 from relational_transformer.sweeps import Run, execute, plan
 from relational_transformer.sweeps.cells import Cell
 from relational_transformer.sweeps.planning import finished_runs
@@ -80,46 +79,6 @@ def test_every_task_trains_by_a_schedule_of_its_learning_rate(tmp_path: Path, ki
     )
     assert first != second
     assert plain["config"] != scheduled["config"]
-
-
-@pytest.mark.parametrize("kind", ["clrs", "lobster", "sokoban"])
-def test_a_checkpoint_of_an_earlier_version_is_gone_on_from_to_the_same_bits(tmp_path: Path, kind: str):
-    """Names of tensors and of the progress as each experiment had them before it became a task."""
-    cell, device = cell_of(kind, tmp_path / "levels"), torch.device("cpu")
-    task = find_task(kind)(cell.config, cell.data)
-    whole = train(task, tmp_path / "whole", device)
-    with RunFolder(tmp_path / "old").opened(cell.config.as_dict()) as folder:
-        trainer = Trainer(find_task(kind)(cell.config, cell.data), folder, device)
-        for _ in trainer.run():
-            if trainer.part == 1:
-                break
-        trainer.save()
-        tensors, progress = read_checkpoint(folder.checkpoint)
-        save_checkpoint(folder, as_before(kind, tensors), {**progress_before(kind, trainer), "seconds": 1.0})
-    assert progress["steps"] == trainer.steps
-    resumed = train(find_task(kind)(cell.config, cell.data), tmp_path / "old", device)
-    assert resumed["seeds"] == whole["seeds"]
-    metrics = ((tmp_path / name / "metrics.jsonl").read_text() for name in ("old", "whole"))
-    assert len(set(metrics)) == 1
-
-
-def as_before(kind: str, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    rows = {name: tensors.pop(name) for name in list(tensors) if name.startswith("rows.")}
-    losses, scores, so_far = rows["rows.loss"], rows["rows.validation"], tensors.pop("loss_so_far")
-    if kind == "clrs":
-        return {**tensors, "losses": losses, "validation_scores": scores}
-    best = tensors.pop("best_scores")
-    if kind == "lobster":
-        return {**tensors, "losses": losses, "validation": scores, "best_losses": best, "loss_so_far": so_far}
-    games = rows["rows.games"]
-    together = torch.stack([losses, scores * games.clamp(min=1), games, rows["rows.reward"]], dim=1)
-    return {**tensors, "rows": together, "best_solved": best, "losses": so_far, "position": torch.tensor([0])}
-
-
-def progress_before(kind: str, trainer: Trainer) -> dict:
-    if kind == "clrs":
-        return {"part": trainer.part, "recompute": False, "may_share_steps": True}
-    return {"steps": trainer.steps} if kind == "lobster" else {"updates": trainer.steps}
 
 
 def test_an_unknown_kind_lists_the_known_ones():

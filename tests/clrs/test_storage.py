@@ -1,5 +1,8 @@
 """Files of trajectories are whole or not there, and say so when they were touched."""
 
+import hashlib
+import json
+import os
 import socket
 import subprocess
 import sys
@@ -64,6 +67,50 @@ def test_a_truncated_file_is_noticed(path, size):
 def test_a_file_under_a_wrong_name_is_noticed(path):
     with pytest.raises(DamagedFileError, match="other examples"):
         load(path, {"algorithm": "bridges", "seed": 2})
+
+
+def describe(path, change):
+    """Another description in a file whose checksum is right all the same."""
+    content = path.read_bytes()
+    length = int.from_bytes(content[8:16], "little")
+    text = change(json.loads(content[16 : 16 + length])).encode()
+    content = content[:8] + len(text).to_bytes(8, "little") + text + content[16 + length : -32]
+    path.write_bytes(content + hashlib.sha256(content).digest())
+
+
+def with_first_array(**changes):
+    return lambda content: json.dumps({**content, "arrays": [{**content["arrays"][0], **changes}]})
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda content: "[" * 100_000, "nested too deeply"),
+        (lambda content: "\x00", "its description is not JSON"),
+        (lambda content: json.dumps({"request": REQUEST}), "arrays is missing"),
+        (lambda content: json.dumps({"request": REQUEST, "arrays": []}), "lacks arrays"),
+        (with_first_array(dtype="|O"), r"arrays\[0\].dtype is '\|O', not one of"),
+        (with_first_array(shape=[10**30]), "does not lie within it"),
+        (with_first_array(shape=[-1]), "does not lie within it"),
+        (with_first_array(offset=-8), "does not lie within it"),
+        (with_first_array(stage="none"), "stage is 'none', not one of"),
+    ],
+)
+def test_a_description_that_is_none_is_told(path, change, words):
+    describe(path, change)
+    with pytest.raises(DamagedFileError, match=words):
+        load(path, REQUEST)
+
+
+def test_what_is_no_regular_file_is_neither_waited_for_nor_read(path):
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(DamagedFileError, match=f"{path} is not a regular file"):
+        load(path, REQUEST)
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    with pytest.raises(DamagedFileError, match=f"{path} is not a regular file"):
+        load(path, REQUEST)
 
 
 def test_failing_midway_leaves_nothing(tmp_path, data, monkeypatch):

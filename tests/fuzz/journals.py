@@ -8,7 +8,6 @@ import json
 import os
 import random
 import shutil
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,16 +16,12 @@ from optuna.storages import RDBStorage
 
 from relational_transformer.tuning import GRIDS, Objective, analyse, load_study, open_storage, open_study
 from relational_transformer.tuning.worker import run_trial
+from tests.fuzz.damages import Damage, copy_within, cut_off, flip_bits, insert, no_file, overwrite, take_out
+from tests.fuzz.hang import Hang, no_longer_than
 from tests.fuzz.outcome import Kind, Outcome
 
 STUDY, MODEL, RUNS = "mpnn on bfs", "mpnn", 6
 MOST_SECONDS = 120
-
-Damage = Callable[[Path, random.Random], object]
-
-
-class Hang(BaseException):
-    """No Exception, so that nothing takes it for an answer."""
 
 
 def assault(tries: int, seed: int, folder: Path) -> Iterator[Outcome]:
@@ -52,29 +47,22 @@ def assault(tries: int, seed: int, folder: Path) -> Iterator[Outcome]:
 def _outcome(attempt: str, path: Path, scheme: str, expected: object) -> Outcome:
     kind: Kind
     before = _state(path.parent)
-    signal.signal(signal.SIGALRM, _give_up)
-    signal.alarm(MOST_SECONDS)
     try:
-        found = _read(f"{scheme}{path}")
+        with no_longer_than(MOST_SECONDS):
+            found = _read(f"{scheme}{path}")
     except ValueError as error:
         kind, said = "refused", str(error)
         if "\n" in said or path.name not in said:
             kind, said = "traceback", f"no sentence that names the file: {said}"
-    except Hang:
-        kind, said = "hang", f"no answer in {MOST_SECONDS} seconds"
+    except Hang as hang:
+        kind, said = "hang", str(hang)
     except Exception as error:
         kind, said = "traceback", f"{type(error).__name__}: {error}"
     else:
         kind, said = ("accepted", "") if found == expected else ("silent difference", f"{found} for {expected}")
-    finally:
-        signal.alarm(0)
     if _state(path.parent) != before:
         kind, said = "silent difference", "something was written"
     return Outcome(attempt, kind, said)
-
-
-def _give_up(*_: object) -> None:
-    raise Hang
 
 
 def _record(location: str) -> None:
@@ -101,43 +89,6 @@ def _state(folder: Path) -> object:
     return sorted((name, state.st_mode, state.st_size, state.st_mtime_ns) for name, state in states)
 
 
-def flip_bits(path: Path, generator: random.Random) -> None:
-    content = bytearray(path.read_bytes())
-    for _ in range(generator.choice([1, 1, 1, 2, 8])):
-        content[generator.randrange(len(content))] ^= 1 << generator.randrange(8)
-    path.write_bytes(content)
-
-
-def cut_off(path: Path, generator: random.Random) -> None:
-    os.truncate(path, generator.randrange(path.stat().st_size))
-
-
-def overwrite(path: Path, generator: random.Random) -> None:
-    content = path.read_bytes()
-    start, length = generator.randrange(len(content)), generator.choice([1, 16, 512, 4096, len(content)])
-    block = generator.choice([bytes, generator.randbytes])(len(content[start : start + length]))
-    path.write_bytes(content[:start] + block + content[start + length :])
-
-
-def insert(path: Path, generator: random.Random) -> None:
-    content = path.read_bytes()
-    start = generator.randrange(len(content) + 1)
-    block = generator.choice([b"\n", b"\r\n", b"\0", b"}{", generator.randbytes(generator.randrange(1, 600))])
-    path.write_bytes(content[:start] + block + content[start:])
-
-
-def take_out(path: Path, generator: random.Random) -> None:
-    content = path.read_bytes()
-    start = generator.randrange(len(content))
-    path.write_bytes(content[:start] + content[start + generator.choice([1, 2, 100, 4096]) :])
-
-
-def copy_within(path: Path, generator: random.Random) -> None:
-    content = path.read_bytes()
-    start, target, length = (generator.randrange(1, len(content)) for _ in range(3))
-    path.write_bytes((content[:target] + content[start : start + length])[: len(content)] + content[target + length :])
-
-
 def foreign_file(path: Path, generator: random.Random) -> None:
     depth = generator.choice([900, 2000, 100_000])
     contents = [
@@ -149,20 +100,6 @@ def foreign_file(path: Path, generator: random.Random) -> None:
         b"SQLite format 3\0", b"SQLite format 3\0" + bytes(5000), b"SQLite format 3\0" + generator.randbytes(5000),
     ]  # fmt: skip
     path.write_bytes(generator.choice(contents))
-
-
-def no_file(path: Path, generator: random.Random) -> None:
-    path.unlink()
-    make: list[Callable[[], object]] = [
-        lambda: None,
-        path.mkdir,
-        lambda: os.mkfifo(path),
-        lambda: path.symlink_to(path.name),
-        lambda: path.symlink_to("nowhere"),
-        lambda: path.symlink_to("."),
-        lambda: (os.mkfifo(path.with_name("fifo")), path.symlink_to("fifo")),
-    ]
-    generator.choice(make)()
 
 
 def header_of_a_database(path: Path, generator: random.Random) -> None:

@@ -104,7 +104,7 @@ def test_results_that_contradict_each_other_are_named(tmp_path):
 
 def test_damaged_results_are_named(tmp_path):
     (tmp_path / "result.json").write_text("{")
-    with pytest.raises(ValueError, match=r"result.json is no result"):
+    with pytest.raises(ValueError, match=r"^\S*result.json is not JSON .*; delete it to test the run again$"):
         read_results(tmp_path)
 
 

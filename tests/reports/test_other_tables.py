@@ -43,7 +43,9 @@ def write(
     folder.mkdir(parents=True)
     (folder / "result.json").write_text(json.dumps(result))
     if validation:
-        (folder / "metrics.jsonl").write_text(f'{{"examples": 1000, "loss": [1], "validation": {validation}}}\n')
+        (folder / "metrics.jsonl").write_text(
+            f'{{"examples": 1000, "loss": {validation}, "validation": {validation}}}\n'
+        )
 
 
 def lobster(model: str = "rt", seeds: int = 3, **protocol) -> LobsterConfig:
@@ -114,9 +116,8 @@ def test_lobsters_table_says_what_oracles_score():
         assert f"{oracle_loss(graphs.distances, cap):.3f} for c = {cap}" in told
 
 
-@pytest.mark.parametrize("score", [None, math.nan])
-def test_a_seed_without_a_score_has_failed_and_the_cell_says_so(tmp_path, score):
-    write(tmp_path / "a", lobster(), [0.21, score, 0.23])
+def test_a_seed_without_a_score_has_failed_and_the_cell_says_so(tmp_path):
+    write(tmp_path / "a", lobster(), [0.21, None, 0.23])
     text = table_for("lobster", tmp_path)
     assert "| RT | 2 (1 failed) | 0.220 ± 0.014¹ | 0.22 | +0.000 [" in text
     assert "¹ 1 of 3 seeds failed: mean of the others." in text

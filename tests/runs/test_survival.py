@@ -163,7 +163,7 @@ def test_a_damaged_checkpoint_never_takes_the_place_of_a_good_one(tmp_path, monk
         with pytest.raises(OSError, match="No space left on device"):
             trainer.save()
     assert trainer.part == 1
-    assert checkpoints.load_checkpoint(folder)[1]["part"] == 1
+    assert checkpoints.read_checkpoint(folder.previous_checkpoint).progress["part"] == 1
 
 
 def test_what_killed_processes_left_is_removed(tmp_path):
@@ -219,14 +219,46 @@ def test_damaged_files_of_a_run_are_named(tmp_path, content: bytes):
     folder = RunFolder(tmp_path)
     for path, read in ((folder.config, folder.read_config), (folder.result, folder.read_result)):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match=f"{path} is not readable"):
+        with pytest.raises(ValueError, match=f"^{path} is not .*; delete (it|the folder) to "):
             read()
 
 
 def test_a_result_without_seeds_is_none(tmp_path):
     (tmp_path / "result.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"result.json tells of no seeds; delete it to test the run again"):
+    with pytest.raises(ValueError, match=r"result.json is not what .* \(config is missing\); delete it to test"):
         train_run(small_config(), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["result.json", ".lock", "metrics.jsonl", "checkpoint.safetensors", "config.json"])
+@pytest.mark.parametrize("target", ["/dev/null", "../mine"])
+def test_links_in_the_place_of_a_run_s_files_are_refused_and_not_followed(tmp_path, name: str, target: str):
+    mine = tmp_path / "mine"
+    mine.write_text("precious")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / name).symlink_to(target)
+    with (
+        pytest.raises(OSError, match=f"cannot write {tmp_path / 'run' / name}: it is a link; remove it"),
+        RunFolder(tmp_path / "run").opened({}),
+    ):
+        pass
+    assert mine.read_text() == "precious"
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_run_folder_may_be_a_link_itself(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run").symlink_to("elsewhere")
+    with RunFolder(tmp_path / "run").opened({"task": "bfs"}):
+        assert (tmp_path / "elsewhere" / "config.json").is_file()
+
+
+def test_a_fifo_in_the_place_of_a_run_s_file_is_not_waited_for(tmp_path):
+    for name in (".lock", "checkpoint.safetensors", "config.json"):
+        path = tmp_path / name / name
+        path.parent.mkdir()
+        os.mkfifo(path)
+        with pytest.raises(OSError, match=f"{path}: it is not a regular file"), RunFolder(path.parent).opened({}):
+            pass
 
 
 def test_two_processes_do_not_work_on_one_run(tmp_path):
@@ -245,6 +277,38 @@ def test_a_finished_run_is_not_run_again(tmp_path):
     again = train_run(small_config(), tmp_path / "run", report=reports.append)
     assert again == json.loads(json.dumps(result))
     assert not reports
+
+
+def test_a_finished_run_shows_its_result_without_metrics(tmp_path, caplog, capsys):
+    from relational_transformer.cli import main
+
+    arguments = [*ARGUMENTS, "--examples", "8", "--out", str(tmp_path / "run")]
+    assert main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "curves.png" in shown
+    folder = RunFolder(tmp_path / "run")
+    for damage in (lambda: folder.metrics.write_text('{"examples": 4}\n'), folder.metrics.unlink):
+        damage()
+        caplog.clear()
+        assert main(arguments) == 0
+        again = capsys.readouterr().out
+        assert "mean" in again
+        assert "curves.png" not in again
+        assert "There are no curves: " in caplog.text
+        assert str(folder.metrics) in caplog.text
+
+
+def test_a_result_that_was_changed_or_is_of_another_run_is_told(tmp_path):
+    run_to_the_end(small_config(), tmp_path / "run")
+    run_to_the_end(small_config(seeds=(0, 2)), tmp_path / "other")
+    folder = RunFolder(tmp_path / "run")
+    text = folder.result.read_text()
+    folder.result.write_text(text.replace('"failed": false', '"failed": true', 1))
+    with pytest.raises(ValueError, match=f"{folder.result} is damaged .*; delete it to test the run again"):
+        folder.read_result()
+    folder.result.write_bytes((tmp_path / "other" / "result.json").read_bytes())
+    with pytest.raises(ValueError, match=f"{folder.result} is not of the run that {folder.config} tells of"):
+        folder.read_result()
 
 
 def test_a_model_that_cannot_be_built_leaves_no_folder(tmp_path):

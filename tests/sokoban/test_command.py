@@ -144,7 +144,7 @@ def test_levels_that_have_moved_are_asked_for(trained, tmp_path, capsys):
     remember_folder(RunFolder(run), tmp_path / "old")
     for note, message in (
         (None, f"were in {tmp_path / 'old'}, which is not there: say with --levels"),
-        ("{", "is damaged"),
+        ("{", "/.levels.json is not JSON"),
     ):
         if note is not None:
             (run / ".levels.json").write_text(note)

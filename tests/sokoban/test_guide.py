@@ -61,7 +61,8 @@ def write_run(
     (folder / model).mkdir(parents=True)
     (folder / model / "result.json").write_text(json.dumps(result))
     rows = [
-        {"examples": steps // 2 * part, "validation": [0.04 * part] * len(tests), "reward": [0.01 * part] * len(tests)}
+        {"examples": steps // 2 * part}
+        | {name: [scale * part] * len(tests) for name, scale in (("loss", 0.1), ("validation", 0.04), ("reward", 0.01))}
         for part in (1, 2)
     ]
     (folder / model / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))

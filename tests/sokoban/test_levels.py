@@ -71,7 +71,7 @@ def test_files_of_a_folder_are_read_in_order(tmp_path):
 def test_a_file_that_is_no_text_is_named(tmp_path):
     folder = write_levels(tmp_path)
     (tmp_path / "test" / "000.txt").write_bytes(b"\xff\xfe#")
-    with pytest.raises(ValueError, match=r"000\.txt is no text"):
+    with pytest.raises(ValueError, match=r"000\.txt is not text"):
         load_levels(folder, "test")
 
 

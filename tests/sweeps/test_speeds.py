@@ -13,11 +13,15 @@ from relational_transformer.sweeps.speeds import Speeds
 from tests.lobster.small import PROTOCOL, SMALL
 from tests.sweeps.small import small_cell
 
+ROW = '"loss": [0.5], "validation": [0.5]'
+EMPTY = {"config": {}, "seeds": [], "hardware": "none"}
+
 
 def finish(run: Run, seconds: float) -> None:
     run.folder.mkdir(parents=True)
     (run.folder / "config.json").write_text(json.dumps(run.config.as_dict()))
-    (run.folder / "result.json").write_text(json.dumps({"seconds": seconds - 1.0, "seconds_of_test": 1.0}))
+    result = {**EMPTY, "seconds": seconds - 1.0, "seconds_of_test": 1.0}
+    (run.folder / "result.json").write_text(json.dumps(result))
 
 
 def test_without_a_finished_run_nobody_knows_how_long(tmp_path: Path):
@@ -30,7 +34,7 @@ def test_what_is_left_takes_as_long_as_the_like_took(tmp_path: Path):
     done, half, new = plan(tmp_path, cells, 20)
     finish(done, seconds=100.0)
     half.folder.mkdir()
-    (half.folder / "metrics.jsonl").write_text('{"examples": 4}\n{"examples": 8}\n')
+    (half.folder / "metrics.jsonl").write_text(f'{{"examples": 4, {ROW}}}\n{{"examples": 8, {ROW}}}\n')
     speeds = Speeds([done, half, new])
     assert speeds.seconds_left(done) == 0.0
     assert speeds.seconds_left(new) == pytest.approx(50.0)
@@ -52,7 +56,7 @@ def test_models_of_the_same_name_are_told_apart_by_the_kind_of_their_runs(tmp_pa
 def test_a_result_that_does_not_tell_its_time_is_named(tmp_path: Path):
     (run,) = plan(tmp_path, [small_cell()], 20)
     run.folder.mkdir(parents=True)
-    (run.folder / "result.json").write_text("{}")
+    (run.folder / "result.json").write_text(json.dumps(EMPTY))
     with pytest.raises(ValueError, match=r"result\.json does not say how long the run took"):
         Speeds([run])
 

@@ -12,14 +12,17 @@ A file that is there is a whole one, and two processes that write the same file 
 
 import hashlib
 import json
+import math
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 
 from relational_transformer.clrs.trajectories import Trajectories
 from relational_transformer.files import remove_abandoned, write_atomically
+from relational_transformer.reading import UnreadableFile, open_regular, parse_json
 
 FORMAT = b"RTCLRS01"
 ALIGNMENT = 64
@@ -29,6 +32,23 @@ BLOCK_BYTES = 2**22
 
 class DamagedFileError(Exception):
     """A file is not what was written, or not what is asked for."""
+
+
+class Entry(TypedDict):
+    """What the description says of an array; its offset is from the first one."""
+
+    stage: Literal["inputs", "hints", "outputs", "lengths"]
+    name: str
+    dtype: Literal["<f4", "|i1", "<i2", "<i4"]
+    shape: tuple[int, ...]
+    offset: int
+
+
+class Description(TypedDict):
+    """What stands before the arrays."""
+
+    request: dict[str, Any]
+    arrays: list[Entry]
 
 
 def save(path: Path, trajectories: Trajectories, request: Mapping[str, Any]) -> None:
@@ -62,7 +82,12 @@ def save(path: Path, trajectories: Trajectories, request: Mapping[str, Any]) -> 
 
 def load(path: Path, request: Mapping[str, Any]) -> Trajectories:
     """Map a file written by `save` into memory, once its checksum has been found right and the request the same."""
-    data = np.memmap(path, np.uint8, mode="r") if path.stat().st_size else np.empty(0, np.uint8)
+    try:
+        descriptor = open_regular(path)
+    except UnreadableFile as error:
+        raise DamagedFileError(str(error)) from None
+    with open(descriptor, "rb") as file:
+        data = np.memmap(file, np.uint8, mode="r") if os.fstat(descriptor).st_size else np.empty(0, np.uint8)
     if len(data) < len(FORMAT) + 8 + CHECKSUM_BYTES or data[: len(FORMAT)].tobytes() != FORMAT:
         raise DamagedFileError("it is not a file of trajectories")
     content, checksum = data[:-CHECKSUM_BYTES], data[-CHECKSUM_BYTES:].tobytes()
@@ -74,17 +99,28 @@ def load(path: Path, request: Mapping[str, Any]) -> Trajectories:
 
     first = len(FORMAT) + 8
     last = first + int.from_bytes(data[len(FORMAT) : first].tobytes(), "little")
-    description = json.loads(data[first:last].tobytes())
+    try:
+        text = content[first:last].tobytes().decode()
+        description: Description = parse_json(text, "its description", Description)
+    except ValueError as error:
+        raise DamagedFileError(str(error)) from None
     if description["request"] != dict(request):
         raise DamagedFileError("it holds other examples than its name says")
     stages: dict[str, dict[str, np.ndarray]] = {"inputs": {}, "hints": {}, "outputs": {}, "lengths": {}}
-    start = _aligned(last)
     for entry in description["arrays"]:
-        dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
-        offset = start + entry["offset"]
-        raw = data[offset : offset + dtype.itemsize * int(np.prod(shape))]
-        stages[entry["stage"]][entry["name"]] = np.asarray(raw).view(dtype).reshape(shape)
+        stages[entry["stage"]][entry["name"]] = _array(content, _aligned(last), entry)
+    if not all(stages.values()) or "lengths" not in stages["lengths"]:
+        raise DamagedFileError("its description lacks arrays")
     return Trajectories(stages["inputs"], stages["hints"], stages["outputs"], stages["lengths"]["lengths"])
+
+
+def _array(content: np.ndarray, start: int, entry: Entry) -> np.ndarray:
+    """A view of the array that an entry of the description tells of."""
+    dtype, shape, first = np.dtype(entry["dtype"]), tuple(entry["shape"]), start + entry["offset"]
+    last = first + dtype.itemsize * math.prod(shape)
+    if min([entry["offset"], *shape]) < 0 or last > len(content):
+        raise DamagedFileError(f"its array {entry['name'][:80]} does not lie within it")
+    return np.asarray(content[first:last]).view(dtype).reshape(shape)
 
 
 def _arrays(trajectories: Trajectories) -> Iterator[tuple[str, str, np.ndarray]]:

@@ -31,7 +31,7 @@ class EvaluateSokobanArguments:
 
 def run(arguments: EvaluateSokobanArguments) -> None:
     folder = RunFolder(arguments.run)
-    config = SokobanConfig.from_dict(folder.read_config())
+    config = folder.read_config(SokobanConfig.from_dict)
     levels = levels_of_run(folder, arguments.split, arguments.levels)
     shares = evaluate_run(folder, find_device(arguments.device), levels)
     table = Table(title=f"{config.model} on sokoban, {len(levels):,} levels")

@@ -153,8 +153,10 @@ class SweepDisplay:
 
 def last_scores(run: Run) -> str:
     """Losses and validation scores of a run's seeds at its last checkpoint, the smallest to the largest."""
-    last = RunFolder(run.folder).read_metrics()[-1]
-    known = {name: [value for value in last.get(name, ()) if value is not None] for name in ("loss", "validation")}
+    last = RunFolder(run.folder).read_last_metrics()
+    if last is None:
+        return ""
+    known = {name: [value for value in last[name] if value is not None] for name in ("loss", "validation")}
     return f"loss {range_of(known['loss'], '.3f')}   validation {range_of(known['validation'], '.3f')}"
 
 

@@ -111,10 +111,12 @@ def run(arguments: TrainArguments) -> None:
             report=report,
             checkpoint_seconds=arguments.checkpoint_seconds,
         )
-        metrics = folder.read_metrics()
+        metrics = folder.find_metrics_of(result)
         if curves:
             curves.update(metrics)
-    display.show_result(result, folder)
+    display.show_result(result, metrics, folder)
+    if not metrics:
+        return
     title, test_scores = f"{arguments.processor} on {arguments.task}", [row["test"] for row in result["seeds"]]
     try:
         draw_curves(folder.curves, title, metrics, test_scores)

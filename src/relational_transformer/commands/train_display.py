@@ -1,6 +1,7 @@
 """What `rt train` shows: a live line while it runs, a table at the end."""
 
 import statistics
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -30,25 +31,29 @@ class Display(LiveLine):
         )
         self.show(now.examples / now.total_examples, status, now.finite)
 
-    def show_result(self, result: dict[str, Any], folder: RunFolder) -> None:
+    def show_result(self, result: dict[str, Any], metrics: Sequence[dict[str, Any]], folder: RunFolder) -> None:
         """The scores of every seed, and where everything is."""
         protocol = self.config.protocol
         table = Table(title=f"{self.config.model} on {self.config.task}")
         for column in ("seed", "loss", "train", "validation", "best after", f"test, {protocol.test_nodes} nodes"):
             table.add_column(column, justify="right")
-        losses = folder.read_metrics()[-1]["loss"]
+        losses = metrics[-1]["loss"] if metrics else ["-"] * len(result["seeds"])
         for row, loss in zip(result["seeds"], losses, strict=True):
             table.add_row(
                 str(row["seed"]),
-                "failed" if loss is None else f"{loss:.3f}",
-                "failed" if row["failed"] else f"{100 * row['train']:.2f}%",
-                "-" if row["validation"] is None else f"{100 * row['validation']:.2f}%",
-                f"{row['examples_of_best']:,}" if row["examples_of_best"] else "-",
-                "failed" if row["failed"] else f"{100 * row['test']:.2f}%",
+                "failed" if loss is None else loss if isinstance(loss, str) else f"{loss:.3f}",
+                "failed" if row["failed"] else _percent(row.get("train")),
+                _percent(row.get("validation")),
+                f"{row['examples_of_best']:,}" if row.get("examples_of_best") else "-",
+                "failed" if row["failed"] else _percent(row["test"]),
             )
-        scores = [100 * row["test"] for row in result["seeds"] if not row["failed"]]
+        scores = [100 * row["test"] for row in result["seeds"] if row["test"] is not None]
         if len(scores) > 1:
             deviation = statistics.stdev(scores)
             table.add_row("mean", "", "", "", "", f"{statistics.mean(scores):.2f}% ± {deviation:.2f}")
         Console().print(table)
         say(f"result   {folder.result}")
+
+
+def _percent(score: float | None) -> str:
+    return "-" if score is None else f"{100 * score:.2f}%"

@@ -44,9 +44,9 @@ def show_result(result: dict[str, Any], folder: RunFolder) -> None:
     for column in ("seed", "best after", *columns.values()):
         table.add_column(column, justify="right")
     for row in result["seeds"]:
-        cells = ["failed" if row["failed"] else _number(row[key]) for key in columns]
-        table.add_row(str(row["seed"]), f"{row['examples_of_best']:,}" if row["examples_of_best"] else "-", *cells)
-    good = {key: [row[key] for row in result["seeds"] if row[key] is not None] for key in columns}
+        cells = ["failed" if row["failed"] else _number(row.get(key)) for key in columns]
+        table.add_row(str(row["seed"]), f"{row['examples_of_best']:,}" if row.get("examples_of_best") else "-", *cells)
+    good = {key: [row[key] for row in result["seeds"] if row.get(key) is not None] for key in columns}
     if len(good["test"]) > 1:
         table.add_row("mean", "", *(_number(statistics.mean(values) if values else None) for values in good.values()))
     console = Console()

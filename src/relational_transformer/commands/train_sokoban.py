@@ -6,6 +6,7 @@ from typing import Literal
 
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.precision import Precision, default_device, find_device
+from relational_transformer.runs.records import GamesRow
 from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.runs.session import train
 from relational_transformer.sokoban import RECIPES, AgentSettings, Recipe, SokobanConfig, SokobanTask, load_splits
@@ -91,8 +92,11 @@ def run(arguments: TrainSokobanArguments) -> None:
             checkpoint_seconds=arguments.checkpoint_seconds,
         )
     show_result(result, folder)
+    metrics = folder.find_metrics_of(result, GamesRow)
+    if not metrics:
+        return
     try:
-        draw_curves(folder.curves, f"{arguments.model} on sokoban", folder.read_metrics(), result["seeds"])
+        draw_curves(folder.curves, f"{arguments.model} on sokoban", metrics, result["seeds"])
         say(f"picture  {folder.curves}")
     except ModuleNotFoundError as error:  # the run is whole without it
         say(f"picture  none: {error}")

@@ -37,15 +37,15 @@ def show_result(result: dict[str, Any], folder: RunFolder) -> None:
     for column in ("seed", "best while training", "after steps", "test, sampled", "test, greedy", "last, sampled"):
         table.add_column(column, justify="right")
     for row in result["seeds"]:
-        steps = row["examples_of_best"]
-        shares = [row[name] for name in ("test", "test_greedy", "test_of_last")]
+        steps = row.get("examples_of_best")
+        shares = [row.get(name) for name in ("test", "test_greedy", "test_of_last")]
         table.add_row(
             str(row["seed"]),
-            _percent(row["validation"]),
+            _percent(row.get("validation")),
             "-" if steps is None else f"{steps:,}",
             *(["failed"] * 3 if row["failed"] else [_percent(share) for share in shares]),
         )
-    scores = [100 * row["test"] for row in result["seeds"] if not row["failed"]]
+    scores = [100 * row["test"] for row in result["seeds"] if row["test"] is not None]
     if len(scores) > 1:
         error = statistics.stdev(scores) / math.sqrt(len(scores))
         table.add_row("mean", "", "", f"{statistics.mean(scores):.1f}% ± {error:.1f} s.e.", "", "")

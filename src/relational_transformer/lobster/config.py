@@ -1,12 +1,13 @@
 """What a run of the lobster experiment is: a model, a protocol and the seeds."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from relational_transformer.fleet.adam import CONSTANT, Schedule
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.fleet import check_seeds
 from relational_transformer.fleet.precision import Precision
+from relational_transformer.reading import make
 from relational_transformer.runs.task import config_as_dict
 
 from .protocol import LobsterProtocol
@@ -49,17 +50,6 @@ class LobsterConfig:
     def from_dict(content: dict[str, Any]) -> "LobsterConfig":
         """A configuration as `as_dict` gave it, after a trip through JSON."""
         try:
-            settings_class = type(SETTINGS[content["model"]])
-            settings: dict[str, Any] = {
-                name: tuple(value) if isinstance(value, list) else value for name, value in content["settings"].items()
-            }
-            parts = {
-                **content,
-                "settings": settings_class(**settings),
-                "protocol": LobsterProtocol(**content["protocol"]),
-                "seeds": tuple(content["seeds"]),
-                "schedule": Schedule(**content.get("schedule", {})),
-            }
-            return LobsterConfig(**{one.name: parts[one.name] for one in fields(LobsterConfig) if one.init})
-        except (KeyError, TypeError) as error:
+            return make(content, LobsterConfig)
+        except ValueError as error:
             raise ValueError(f"this is not the configuration of a lobster run ({error})") from None

@@ -106,13 +106,6 @@ class LobsterTask(Task[LobsterConfig]):
         return {"metric": "relative loss", "oracles": oracles}
 
     @classmethod
-    def renamed(cls, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        if "best_losses" not in tensors:
-            return tensors
-        rows = {"rows.loss": tensors["losses"], "rows.validation": tensors["validation"]}
-        return {**tensors, **rows, "best_scores": tensors["best_losses"]}
-
-    @classmethod
     def read_config(cls, content: dict[str, Any]) -> LobsterConfig:
         return LobsterConfig.from_dict(content)
 

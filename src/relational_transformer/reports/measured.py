@@ -1,13 +1,13 @@
 """Measured results: every `result.json` below a folder, the seeds of one model on one task put together."""
 
 import json
-import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.tasks import find_task, kind_of
 
 from .estimate import Estimate
@@ -64,15 +64,15 @@ class Measured:
 def read_results(folder: Path) -> list[Measured]:
     """All results below `folder`. Runs that differ in nothing but their seeds are one; a seed counts once, where it did
     not fail, and two that contradict each other are an error. Where the same seeds were trained with fused kernels and
-    without, these are two. A seed without a finite test score has failed, whatever else is said of it.
+    without, these are two. A seed without a test score has failed, whatever else is said of it.
 
     >>> read_results(Path("an/empty/folder"))
     []
     """
     together: dict[str, list[tuple[Path, dict[str, Any]]]] = defaultdict(list)
-    for path in sorted(folder.rglob("result.json")):
+    for path in sorted(path for path in folder.rglob("*") if path.name == "result.json"):  # links to nowhere, too
+        result = RunFolder(path.parent).read_result() or {}
         try:
-            result = json.loads(path.read_text())
             config = {key: value for key, value in result["config"].items() if key not in ("seeds", "compile")}
             _put_together(config, [(path.parent, result)])
             _ = config["settings"], config.get("protocol") or config["recipe"]
@@ -126,7 +126,7 @@ def _put_together(
 
 
 def _has_score(row: dict[str, Any]) -> bool:
-    return not row["failed"] and row["test"] is not None and math.isfinite(row["test"])
+    return not row["failed"] and row["test"] is not None
 
 
 def _run(folder: Path, result: dict[str, Any]) -> Run:

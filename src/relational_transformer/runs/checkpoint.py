@@ -1,32 +1,54 @@
-"""Checkpoints: tensors in a safetensors file, with a checksum; the one before is kept. Nothing is ever unpickled."""
+"""Checkpoints: tensors in a safetensors file, with a checksum; the one before is kept. Nothing is ever unpickled.
+
+The checksum covers all that is read: the tensors, how far the run was, and the configuration of the run. Checkpoints of
+before this format had one of the tensors alone; they are refused.
+"""
 
 import hashlib
 import json
 import logging
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from relational_transformer.files import write_atomically
 from relational_transformer.fleet.over_seeds import Parameters
+from relational_transformer.nn.digest import digest
+from relational_transformer.reading import check, open_regular, parse_json
 
-from .run_folder import RunFolder
+from .run_folder import RunFolder, differences
 from .task import Task
 
 log = logging.getLogger(__name__)
 
+FORMAT = "2"
+TEXTS = ("format", "config", "progress")
+"""What stands beside the tensors, in the order of the checksum."""
+
 State = dict[str, Tensor]
 
 
-def save_checkpoint(folder: RunFolder, state: State, progress: dict[str, Any]) -> None:
+class Checkpoint(NamedTuple):
+    """Tensors by name, how far the run was, and what it was asked for."""
+
+    tensors: State
+    progress: dict[str, Any]
+    config: dict[str, Any]
+
+
+def save_checkpoint(
+    folder: RunFolder, config: Mapping[str, Any], state: Mapping[str, Tensor], progress: Mapping[str, Any]
+) -> None:
     """Write tensors by name and `progress` (JSON), keeping the checkpoint before as `checkpoint.previous`."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
-    metadata = {"progress": json.dumps(progress), "sha256": _digest(tensors)}
+    metadata = {"format": FORMAT, "config": json.dumps(config), "progress": json.dumps(progress, allow_nan=False)}
+    metadata["sha256"] = _checksum(tensors, metadata)
 
     def write(path: Path) -> None:
         try:
@@ -41,20 +63,82 @@ def save_checkpoint(folder: RunFolder, state: State, progress: dict[str, Any]) -
     write_atomically(folder.checkpoint, write, before_replacing=keep_previous)
 
 
-def load_checkpoint(folder: RunFolder, put_aside: bool = False) -> tuple[State, dict[str, Any]] | None:
-    """The newest checkpoint that is whole, or None. A damaged one is said so.
+def resume(
+    folder: RunFolder,
+    config: Mapping[str, Any],
+    state: Mapping[str, Tensor],
+    progress: type,
+    at_most: Mapping[str, float],
+) -> dict[str, Any] | None:
+    """Copy the newest checkpoint into the tensors of `state`, and return how far the run was; None where it begins.
 
-    Who is going to write checkpoints must put it aside (as `*.damaged`), or it might take the place of a good one.
+    A checkpoint that is damaged or does not fit is put aside (as `*.damaged`), or it might take the place of a good
+    one; this is said, and the one before is used.
+
+    Args:
+        folder: of the run, which this process has opened.
+        config: of the run; a checkpoint of another one does not fit.
+        state: its tensors must have these names, shapes and dtypes.
+        progress: the TypedDict that its progress must fit.
+        at_most: numbers of the progress that must lie between 0 and these.
     """
-    for path in (folder.checkpoint, folder.previous_checkpoint):
-        if path.exists():
-            try:
-                return read_checkpoint(path)
-            except ValueError as error:
-                log.warning("%s; the one before is used if there is one", error)
-                if put_aside:
-                    os.replace(path, path.with_name(f"{path.name}.damaged"))
-    return None
+
+    def check_fit(found: Checkpoint) -> None:
+        _check_config(found, config)
+        wanted, given = ({name: _kind(one) for name, one in tensors.items()} for tensors in (state, found.tensors))
+        for name in sorted(wanted.keys() | given.keys()):
+            if wanted.get(name) != given.get(name):
+                raise ValueError(f"{name[:80]} is {given.get(name)}, and should be {wanted.get(name)}")
+        check(found.progress, progress)
+        for name, most in at_most.items():
+            if not 0 <= found.progress[name] <= most:
+                raise ValueError(f"{name} is {found.progress[name]}, and should lie between 0 and {most}")
+
+    found = _newest(folder, check_fit, put_aside=True)
+    if found is None:
+        return None
+    with torch.no_grad():
+        for name, tensor in state.items():
+            tensor.copy_(found[1].tensors[name])
+    return found[1].progress
+
+
+def read_best(folder: RunFolder, config: Mapping[str, Any], model: nn.Module, num_seeds: int) -> tuple[State, State]:
+    """The best parameters of a run's seeds, [S, *shape] by name as in `model`, and the other tensors of its checkpoint.
+
+    Of a run that has its result this is the checkpoint that the result was made with, or none. A run without one may be
+    read from the checkpoint before, which is said.
+    """
+    shapes = {f"best.{name}": [num_seeds, *parameter.shape] for name, parameter in model.named_parameters()}
+
+    def check_fit(found: Checkpoint) -> None:
+        _check_config(found, config)
+        given = {name: list(tensor.shape) for name, tensor in found.tensors.items() if name.startswith("best.")}
+        for name in sorted(shapes.keys() | given.keys()):
+            if shapes.get(name) != given.get(name):
+                raise ValueError(f"{name[:80]} has shape {given.get(name)}, and should have {shapes.get(name)}")
+
+    result = folder.read_result()
+    if result is not None and "files" in result:
+        remedy = f"delete {folder.result}, and rt train goes on from what is there"
+        if not os.path.lexists(folder.checkpoint):
+            raise ValueError(f"{folder.checkpoint}, which {folder.result} was made with, is not there: {remedy}")
+        try:
+            found = folder.checkpoint, _read_fitting(folder.checkpoint, check_fit)
+        except ValueError as error:
+            raise ValueError(f"{error}: {remedy}") from None
+        if not folder.is_of(result, folder.checkpoint):
+            raise ValueError(f"{folder.checkpoint} is not the one that {folder.result} was made with: {remedy}")
+    else:
+        found = _newest(folder, check_fit)
+    if found is None:
+        raise ValueError(f"{folder.path} has no checkpoint that can be read")
+    path, checkpoint = found
+    if path == folder.previous_checkpoint:
+        log.warning("The scores are those of %s: the checkpoint after it is not there or damaged", path)
+    prefix, tensors = "best.", checkpoint.tensors
+    best = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    return best, {name: tensor for name, tensor in tensors.items() if not name.startswith(prefix)}
 
 
 class Trained(NamedTuple):
@@ -90,31 +174,64 @@ class Trained(NamedTuple):
 def load_trained(kind: type[Task[Any]], run: RunFolder | Path | str) -> Trained:
     """The run of a kind of task in a folder."""
     folder = run if isinstance(run, RunFolder) else RunFolder(run)
-    config = kind.read_config(folder.read_config())
-    found = load_checkpoint(folder)
-    if found is None:
-        raise ValueError(f"{folder.path} has no checkpoint that can be read")
-    tensors, prefix = kind.renamed(found[0]), "best."
-    best = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-    return Trained(folder, config, best, (tensors["finite"] & tensors["best_scores"].isfinite()).tolist())
+    config = folder.read_config(kind.read_config)
+    with torch.device("meta"):
+        model = kind(config).build()
+    best, others = read_best(folder, config.as_dict(), model, len(config.seeds))
+    return Trained(folder, config, best, (others["finite"] & others["best_scores"].isfinite()).tolist())
 
 
-def read_checkpoint(path: Path) -> tuple[State, dict[str, Any]]:
-    """Tensors and progress of one file; ValueError where it is damaged."""
+def read_checkpoint(path: Path) -> Checkpoint:
+    """What one file holds; ValueError where it is damaged."""
+    os.close(open_regular(path))  # safetensors would wait for a FIFO
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
+            if metadata.get("format") != FORMAT:
+                raise ValueError(f"{path} is not a checkpoint of this version")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise ValueError(f"{path} is damaged ({error})") from None
-    if metadata.get("sha256") != _digest(tensors):
+    if not metadata.keys() >= {*TEXTS, "sha256"} or metadata["sha256"] != _checksum(tensors, metadata):
         raise ValueError(f"{path} is damaged (its checksum does not fit)")
-    return tensors, json.loads(metadata["progress"])
+    progress, config = (parse_json(metadata[name], f"the {name} in {path}") for name in ("progress", "config"))
+    return Checkpoint(tensors, progress, config)
 
 
-def _digest(tensors: State) -> str:
-    sha = hashlib.sha256()
-    for name in sorted(tensors):
-        sha.update(f"{name} {tensors[name].dtype} {list(tensors[name].shape)}\n".encode())
-        sha.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
-    return sha.hexdigest()
+def _newest(
+    folder: RunFolder, check_fit: Callable[[Checkpoint], None], put_aside: bool = False
+) -> tuple[Path, Checkpoint] | None:
+    """The newest checkpoint that is whole and fits, and where it is, or None. One that does not is said so."""
+    for path in (folder.checkpoint, folder.previous_checkpoint):
+        if os.path.lexists(path):
+            try:
+                return path, _read_fitting(path, check_fit)
+            except ValueError as error:
+                log.warning("%s; the one before is used if there is one", error)
+                if put_aside:
+                    os.replace(path, path.with_name(f"{path.name}.damaged"))
+    return None
+
+
+def _read_fitting(path: Path, check_fit: Callable[[Checkpoint], None]) -> Checkpoint:
+    found = read_checkpoint(path)
+    try:
+        check_fit(found)
+    except ValueError as error:
+        raise ValueError(f"{path} is not of this run ({error})") from None
+    return found
+
+
+def _check_config(found: Checkpoint, config: Mapping[str, Any]) -> None:
+    changes = list(differences(found.config, json.loads(json.dumps(config))))
+    if changes:
+        raise ValueError("; ".join(changes))
+
+
+def _checksum(tensors: State, texts: Mapping[str, str]) -> str:
+    """Of all that is in a file."""
+    return hashlib.sha256("\n".join([*(texts[name] for name in TEXTS), digest(tensors)]).encode()).hexdigest()
+
+
+def _kind(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"

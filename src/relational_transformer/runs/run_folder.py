@@ -1,13 +1,23 @@
 """A run is a folder: its configuration, its metrics, its checkpoints and its result."""
 
 import fcntl
+import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from relational_transformer.files import remove_unfinished, write_json, write_json_lines
+from relational_transformer.files import check_replaceable, remove_unfinished, write_json, write_json_lines
+from relational_transformer.reading import open_regular, parse_json, read_json, read_json_lines, read_text
+
+from .records import MetricsRow, Result, checksum
+
+log = logging.getLogger(__name__)
+
+Config = TypeVar("Config")
 
 
 class RunFolder:
@@ -20,6 +30,9 @@ class RunFolder:
     | `checkpoint.safetensors`, `checkpoint.previous.safetensors` | where to go on from |
     | `result.json` | scores of every seed, and where they come from |
     | `curves.png` | learning curves |
+
+    The folder may be a link; its files may not. What is read of them is checked, and what is wrong with one is told in
+    a ValueError that names it and says what to do.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as path:
@@ -36,55 +49,110 @@ class RunFolder:
         self.previous_checkpoint = self.path / "checkpoint.previous.safetensors"
         self.result = self.path / "result.json"
         self.curves = self.path / "curves.png"
+        self.lock = self.path / ".lock"
 
     @contextmanager
     def opened(self, config: Mapping[str, Any]) -> Iterator["RunFolder"]:
         """Take the folder for this process; make it, or check that it holds a run of the same configuration."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = (self.path / ".lock").open("w")
         except OSError as error:
             raise OSError(error.errno, f"cannot write to the run folder {self.path}: {error.strerror}") from error
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ValueError(f"the run in {self.path} is being worked on by another process") from None
+        with self._locked():
+            checkpoints = (self.checkpoint, self.previous_checkpoint)
+            for path in (self.config, self.metrics, *checkpoints, self.result, self.curves):
+                check_replaceable(path)  # now, and not after days of training
             remove_unfinished(self.path)
             self._check(config)
             yield self
 
-    def read_config(self) -> dict[str, Any]:
-        """The configuration of a run that is there."""
-        if not self.config.is_file():
+    def read_config(self, kind: Callable[[dict[str, Any]], Config] = dict) -> Config:
+        """The configuration of a run that is there, as `kind` makes it of the JSON object that it is."""
+        if not os.path.lexists(self.config):
             raise ValueError(f"{self.path} is no run folder: it has no config.json")
+        remedy = "delete the folder to start anew"
+        content = _told(lambda: read_json(self.config), remedy)
         try:
-            return _read_object(self.config)
+            return kind(content)
         except ValueError as error:
-            raise ValueError(f"{self.config} is not readable ({error}); delete the folder to start anew") from None
+            raise ValueError(f"{self.config} is not what it should be ({error}); {remedy}") from None
 
     def read_result(self) -> dict[str, Any] | None:
-        """The result, if the run has ended."""
-        if not self.result.is_file():
+        """The result, if the run has ended; ValueError where it is damaged, or of another run."""
+        if not os.path.lexists(self.result):
             return None
-        try:
-            return _read_object(self.result)
-        except ValueError as error:
-            raise ValueError(f"{self.result} is not readable ({error}); delete it to test the run again") from None
+        remedy = "delete it to test the run again"
+        result = _told(lambda: read_json(self.result, Result), remedy)
+        if result.get("sha256", checksum(result)) != checksum(result):
+            raise ValueError(f"{self.result} is damaged (its checksum does not fit); {remedy}")
+        if self.config.is_file() and not self.is_of(result, self.config):
+            raise ValueError(f"{self.result} is not of the run that {self.config} tells of; {remedy}")
+        return result
 
-    def read_metrics(self) -> list[dict[str, Any]]:
+    def is_of(self, result: Mapping[str, Any], path: Path) -> bool:
+        """Whether a file is the one that a result was made with, as far as the result knows."""
+        known = result.get("files", {}).get(path.name)
+        return known is None or known == _sha256(path)
+
+    def write_result(self, result: dict[str, Any]) -> dict[str, Any]:
+        """Write a result with checksums of the files that it belongs to and of itself; returns it as it is read."""
+        files = {path.name: _sha256(path) for path in (self.config, self.metrics, self.checkpoint)}
+        whole = json.loads(json.dumps({**result, "files": files}, allow_nan=False))
+        whole["sha256"] = checksum(whole)
+        write_json(self.result, whole)
+        return whole
+
+    def read_metrics(self, row: Any = MetricsRow) -> list[dict[str, Any]]:
         """The rows of `metrics.jsonl`."""
-        return [json.loads(line) for line in self.metrics.read_text().splitlines()]
+        return _told(lambda: read_json_lines(self.metrics, row), "delete it: curves alone are drawn from it")
+
+    def read_last_metrics(self) -> dict[str, Any] | None:
+        """The last row of `metrics.jsonl`; None where there is none yet."""
+        lines = read_text(self.metrics).splitlines() if self.metrics.is_file() else []
+        return parse_json(lines[-1], f"the last line of {self.metrics}", MetricsRow) if lines else None
+
+    def read_metrics_of(self, result: Mapping[str, Any], row: Any = MetricsRow) -> list[dict[str, Any]]:
+        """The metrics that belong to a result; ValueError where they are damaged or of another run."""
+        rows, seeds = self.read_metrics(row), len(result["seeds"])
+        lists = row.__required_keys__ - {"examples"}
+        if not self.is_of(result, self.metrics) or any(len(one[name]) != seeds for one in rows for name in lists):
+            raise ValueError(f"{self.metrics} is not the one that {self.result} was made with; delete it")
+        return rows
+
+    def find_metrics_of(self, result: Mapping[str, Any], row: Any = MetricsRow) -> list[dict[str, Any]]:
+        """The same; none, and a warning, where they are gone or damaged: the result is whole without them."""
+        try:
+            return self.read_metrics_of(result, row)
+        except (OSError, ValueError) as error:
+            log.warning("There are no curves: %s", error)
+            return []
 
     def write_metrics(self, rows: list[dict[str, Any]]) -> None:
         write_json_lines(self.metrics, rows)
 
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        check_replaceable(self.lock)
+        try:
+            descriptor = open_regular(self.lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
+        except OSError as error:
+            raise OSError(error.errno, f"cannot write to the run folder {self.path}: {error.strerror}") from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise ValueError(f"the run in {self.path} is being worked on by another process") from None
+        try:
+            yield
+        finally:
+            os.close(descriptor)
+
     def _check(self, config: Mapping[str, Any]) -> None:
         wanted = json.loads(json.dumps(config))
-        if not self.config.exists():
+        if not os.path.lexists(self.config):
             write_json(self.config, wanted)
             return
-        changes = list(_differences(self.read_config(), wanted))
+        changes = list(differences(self.read_config(), wanted))
         if changes:
             raise ValueError(
                 f"{self.path} holds a run with other settings ({'; '.join(changes)}): "
@@ -92,16 +160,27 @@ class RunFolder:
             )
 
 
-def _read_object(path: Path) -> dict[str, Any]:
-    content = json.loads(path.read_text())
-    if not isinstance(content, dict):
-        raise ValueError(f"it is {type(content).__name__}, not an object")
-    return content
+def differences(old: Any, new: Any, name: str = "") -> Iterator[str]:
+    """In which settings two configurations, as JSON, differ: each in a few words.
 
-
-def _differences(old: Any, new: Any, name: str = "") -> Iterator[str]:
+    >>> list(differences({"seeds": [0], "protocol": {"examples": 9}}, {"seeds": [0], "protocol": {"examples": 8}}))
+    ['protocol.examples was 9, is 8']
+    """
     if isinstance(old, dict) and isinstance(new, dict):
         for key in {**old, **new}:
-            yield from _differences(old.get(key), new.get(key), f"{name}.{key}" if name else key)
-    elif old != new:
-        yield f"{name} was {old}, is {new}"
+            yield from differences(old.get(key), new.get(key), f"{name}.{key}" if name else key)
+    elif json.dumps(old) != json.dumps(new):  # which tells true from 1
+        was, now = (" ".join(str(value).split())[:200] for value in (old, new))
+        yield f"{' '.join(name.split())[:80]} was {was}, is {now}"
+
+
+def _told(read: Callable[[], Any], remedy: str) -> Any:
+    try:
+        return read()
+    except ValueError as error:
+        raise ValueError(f"{error}; {remedy}") from None
+
+
+def _sha256(path: Path) -> str:
+    with open(open_regular(path), "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -86,8 +86,8 @@ def train_together(
             with blaming(folder):
                 stack.enter_context(folder.opened(task.config.as_dict()))
                 if (result := folder.read_result()) is not None:
-                    if not isinstance(result.get("seeds"), list):
-                        raise ValueError(f"{folder.result} tells of no seeds; delete it to test the run again")
+                    if [row["seed"] for row in result["seeds"]] != list(task.config.seeds):
+                        raise ValueError(f"{folder.result} is of other seeds; delete it to test the run again")
                     before[number] = result
         queue = [
             Queued(number, folder, partial(Trainer, task, folder, device))

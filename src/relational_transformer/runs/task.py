@@ -211,11 +211,6 @@ class Task(ABC, Generic[ConfigType]):
         """What a result says besides scores and provenance."""
         return {}
 
-    @classmethod
-    def renamed(cls, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The tensors of a checkpoint by the names of today, if an earlier version has written it."""
-        return tensors
-
     # What sweeps and reports ask.
 
     @classmethod

@@ -4,19 +4,18 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
 
-from relational_transformer.files import write_json
 from relational_transformer.fleet.adam import Adam
 from relational_transformer.fleet.compiling import should_compile
 from relational_transformer.fleet.fleet import Fleet, initialise, keep_best
 from relational_transformer.fleet.graphs import own_stream, record
 from relational_transformer.fleet.precision import set_matrix_products, set_precision
 
-from .checkpoint import load_checkpoint, save_checkpoint
+from .checkpoint import resume, save_checkpoint
 from .progress import Pace, Progress
 from .provenance import commits_with_this, provenance
 from .run_folder import RunFolder
@@ -25,6 +24,15 @@ from .task import Start, Task
 TURNS_IN_FLIGHT = 3
 """Turns of a run that the device has before it is busy. A device takes only so many launches ahead of what it does; who
 launches more waits, and so would the runs whose turn comes later."""
+
+
+class SavedProgress(TypedDict):
+    """How far a run is, in its checkpoints."""
+
+    steps: int
+    seconds: float
+    commits: list[str | None]
+    recompute: bool | None
 
 
 class Trainer:
@@ -212,13 +220,13 @@ class Trainer:
     def save(self) -> None:
         """Write a checkpoint and the metrics so far."""
         self._wait()
-        progress = {
+        progress: SavedProgress = {
             "steps": self.steps,
             "seconds": self.seconds,
             "commits": self.commits,
             "recompute": self.task.steps.recompute,
         }
-        save_checkpoint(self.folder, self._state(), progress)
+        save_checkpoint(self.folder, self.config.as_dict(), self._state(), progress)
         self.folder.write_metrics(self.metrics())
         self._is_to_be_saved = False
 
@@ -260,8 +268,7 @@ class Trainer:
             "recompute": self.task.steps.recompute,
             **provenance(self.device, self.commits),
         }
-        write_json(self.folder.result, result)
-        return result
+        return self.folder.write_result(result)
 
     def _state(self) -> dict[str, Tensor]:
         return {
@@ -274,20 +281,14 @@ class Trainer:
         }
 
     def _resume(self) -> None:
-        found = load_checkpoint(self.folder, put_aside=True)
-        if found is None:
+        most = {"steps": self.task.num_steps, "seconds": math.inf}
+        with self._on_stream():
+            progress = resume(self.folder, self.config.as_dict(), self._state(), SavedProgress, most)
+        if progress is None:
             return
-        tensors, progress = found
-        tensors = self.task.renamed(tensors)
-        with self._on_stream(), torch.no_grad():
-            for name, tensor in self._state().items():
-                if name in tensors or name != "loss_so_far":  # earlier versions saved where it was zero
-                    tensor.copy_(tensors[name])
-        steps_of_earlier = (progress.get("part", 0) * self.task.steps_of_part, progress.get("updates", 0))
-        self.steps = min(progress.get("steps", max(steps_of_earlier)), self.task.num_steps)
-        self.seconds_before = progress["seconds"]
-        self.commits = commits_with_this(progress.get("commits", []))
-        self.task.steps.recompute = progress.get("recompute")  # decided once: else it would be rounded otherwise
+        self.steps, self.seconds_before = progress["steps"], progress["seconds"]
+        self.commits = commits_with_this(progress["commits"])
+        self.task.steps.recompute = progress["recompute"]  # decided once: else it would be rounded otherwise
 
     def _examples_of_best(self, seed: int, best: float) -> int | None:
         scores = self.rows["validation"][: self.part, seed].tolist()

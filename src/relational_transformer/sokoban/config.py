@@ -1,6 +1,6 @@
 """What a training run on Sokoban is: a model of the agent, a recipe, levels and the seeds."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -8,6 +8,7 @@ from relational_transformer.fleet.adam import CONSTANT, Schedule
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.fleet import check_seeds
 from relational_transformer.fleet.precision import Precision, set_matrix_products
+from relational_transformer.reading import make
 from relational_transformer.runs.task import config_as_dict
 
 from .agent import Agent, Model
@@ -90,15 +91,6 @@ class SokobanConfig:
     def from_dict(content: dict[str, Any]) -> "SokobanConfig":
         """A configuration as `as_dict` gave it, after a trip through JSON."""
         try:
-            settings = {**content["settings"], "edge_hidden_sizes": tuple(content["settings"]["edge_hidden_sizes"])}
-            parts = {
-                **content,
-                "settings": AgentSettings(**settings),
-                "levels": None if content["levels"] is None else SplitsIdentity(**content["levels"]),
-                "recipe": Recipe(**content["recipe"]),
-                "seeds": tuple(content["seeds"]),
-                "schedule": Schedule(**content.get("schedule", {})),
-            }
-            return SokobanConfig(**{field.name: parts[field.name] for field in fields(SokobanConfig)})
-        except (KeyError, TypeError) as error:
+            return make(content, SokobanConfig)
+        except ValueError as error:
             raise ValueError(f"this is not the configuration of a Sokoban run ({error})") from None

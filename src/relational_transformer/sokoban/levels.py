@@ -9,6 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from relational_transformer.reading import read_text
+
 SIDE = 10
 CELLS = SIDE * SIDE
 WALL, FLOOR, TARGET, BOX, AGENT = "#", " ", ".", "$", "@"
@@ -127,15 +129,8 @@ def load_levels(folder: Path | str, split: str) -> Levels:
     for place in places:
         files = sorted(place.glob("*.txt"))
         if files:
-            return join_levels(parse_levels(_read(file), str(file)) for file in files)
+            return join_levels(parse_levels(read_text(file), str(file)) for file in files)
     raise ValueError(f"there are no Boxoban levels (*.txt) in {places[0]} or {places[1]}")
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text("utf-8")
-    except UnicodeDecodeError:
-        raise ValueError(f"{file} is no text, and has no levels in it") from None
 
 
 def join_levels(parts: Iterable[Levels]) -> Levels:

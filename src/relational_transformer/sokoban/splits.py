@@ -1,12 +1,13 @@
 """Levels to train on and levels to test on: where they come from, and what tells them from others wherever they lie."""
 
-import json
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypedDict
 
 from relational_transformer.files import write_json
+from relational_transformer.reading import read_json
 from relational_transformer.runs.run_folder import RunFolder
 
 from .generator import generate_levels
@@ -80,6 +81,12 @@ def generate_split(split: Split, count: int) -> Levels:
     return generate_levels(count, DATA_SEEDS[split])
 
 
+class Note(TypedDict):
+    """What `remember_folder` writes."""
+
+    folder: str
+
+
 def remember_folder(run: RunFolder, folder: Path) -> None:
     """Note in a run's folder where this machine has the run's levels. The note is no part of what the run is."""
     write_json(_note(run), {"folder": str(folder.absolute())})
@@ -88,12 +95,12 @@ def remember_folder(run: RunFolder, folder: Path) -> None:
 def remembered_folder(run: RunFolder) -> Path | None:
     """Where this machine had the levels of a run when it was trained, if they are of a folder."""
     note = _note(run)
-    if not note.is_file():
+    if not os.path.lexists(note):
         return None
     try:
-        folder = Path(json.loads(note.read_text())["folder"])
-    except (ValueError, KeyError, TypeError):
-        raise ValueError(f"{note} is damaged: delete it, and name the folder of the levels with --levels") from None
+        folder = Path(read_json(note, Note)["folder"])
+    except ValueError as error:
+        raise ValueError(f"{error}: delete it, and name the folder of the levels with --levels") from None
     if not folder.is_dir():
         raise ValueError(
             f"the levels of {run.path} were in {folder}, which is not there: say with --levels where they are"

@@ -146,17 +146,6 @@ class SokobanTask(Task[SokobanConfig]):
         return {"levels": asdict(self.splits.identity)}
 
     @classmethod
-    def renamed(cls, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        if "rows" not in tensors:
-            return tensors
-        loss, solved, games, reward = tensors["rows"].unbind(1)
-        return {
-            **tensors,
-            **{"rows.loss": loss, "rows.validation": solved / games.clamp(min=1), "rows.games": games},
-            **{"rows.reward": reward, "best_scores": tensors["best_solved"], "loss_so_far": tensors["losses"]},
-        }
-
-    @classmethod
     def read_config(cls, content: dict[str, Any]) -> SokobanConfig:
         return SokobanConfig.from_dict(content)
 

@@ -42,7 +42,7 @@ def load_seed(run: Path | str, seed: int | None = None) -> tuple[int, Agent]:
 def levels_of_run(folder: RunFolder, split: str = "test", elsewhere: Path | str | None = None) -> Levels:
     """The levels that a run is tested on, or another split of the folder that it had them from; or those of a folder
     `elsewhere`, of which the run's own alone are taken where they come first."""
-    config = SokobanConfig.from_dict(folder.read_config())
+    config = folder.read_config(SokobanConfig.from_dict)
     if elsewhere is not None:
         levels = load_levels(elsewhere, split)
         if split == "test" and config.levels is not None:

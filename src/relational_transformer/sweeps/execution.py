@@ -1,6 +1,7 @@
 """Runs carried out in this process."""
 
 import fcntl
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Any
 
 import torch
 
+from relational_transformer.reading import open_regular
+from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.runs.session import train_together
 
 from .run import Run
@@ -43,10 +46,10 @@ def execute_together(
 
 def wait_until_free(folder: Path, patience: float = PATIENCE_SECONDS) -> None:
     """Wait until nobody holds the lock of a run folder, at most for `patience` seconds."""
-    lock = folder / ".lock"
+    lock = RunFolder(folder).lock
     deadline = time.monotonic() + patience
     while lock.exists():
-        with lock.open("a") as file:
+        with open(open_regular(lock, os.O_RDWR | os.O_NOFOLLOW), "rb") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return

@@ -14,7 +14,7 @@ from typing import Any
 
 from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.runs.task import Config
-from relational_transformer.tasks import kind_of
+from relational_transformer.tasks import find_task, kind_of
 
 from .cells import Cell
 from .run import Run, name_seeds
@@ -67,12 +67,11 @@ def finished_runs(root: Path) -> list[Run]:
     runs = []
     for path in sorted(root.glob("*/*/*/seed*/config.json")):
         try:
-            content = RunFolder(path.parent).read_config()
-            runs.append(
-                Run.from_dict({"kind": kind_of(content["task"]), "config": content, "folder": str(path.parent)})
-            )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            log.warning("%s is passed over: %s: %s", path, type(error).__name__, error)
+            folder = RunFolder(path.parent)
+            kind = kind_of(folder.read_config().get("task", ""))
+            runs.append(Run(kind, folder.read_config(find_task(kind).read_config), path.parent))
+        except (ValueError, OSError) as error:
+            log.warning("%s is passed over: %s", path, error)
     return [run for run in runs if run.is_done]
 
 
@@ -80,11 +79,8 @@ def _known_runs(group: Path, cell: Cell) -> list[Run]:
     """Runs that have left something to go on from; a folder with a configuration alone has not."""
     runs = []
     for path in sorted(group.glob("seed*/config.json")):
-        try:
-            config = _with_seeds(cell.config, tuple(RunFolder(path.parent).read_config()["seeds"]))
-        except (KeyError, TypeError):
-            raise ValueError(f"{path} does not say which seeds the run has; delete the folder to start anew") from None
-        runs.append(Run(cell.kind, config, path.parent, cell.data))
+        found = RunFolder(path.parent).read_config(find_task(cell.kind).read_config)
+        runs.append(Run(cell.kind, _with_seeds(cell.config, found.seeds), path.parent, cell.data))
     return [run for run in runs if run.is_done or run.is_begun]
 
 

@@ -1,6 +1,5 @@
 """A run: what is trained, and the folder it lives in, which tells how far it is, whoever works on it."""
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,10 +52,11 @@ class Run:
         if self.is_done:
             return 1.0
         try:
-            last = RunFolder(self.folder).metrics.read_text().splitlines()[-1]
-            return min(1.0, json.loads(last)["examples"] / self.task.num_examples)
-        except (OSError, IndexError):  # nothing is saved yet
+            last = RunFolder(self.folder).read_last_metrics()
+        except (OSError, ValueError):  # damaged: the next checkpoint comes with new ones
             return 0.0
+        length = self.task.num_examples
+        return min(max(0, last["examples"]), length) / length if last else 0.0
 
     @property
     def flop(self) -> float:

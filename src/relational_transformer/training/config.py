@@ -1,6 +1,6 @@
 """What a training run is: a task, a model, a protocol with every number of the paper's, and the seeds."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from relational_transformer.clrs.checks import check_count, check_length, check_seed
@@ -10,6 +10,7 @@ from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.fleet import check_seeds
 from relational_transformer.fleet.precision import Precision
 from relational_transformer.processors.settings import Settings
+from relational_transformer.reading import make
 from relational_transformer.runs.task import config_as_dict
 
 
@@ -104,14 +105,6 @@ class TrainConfig:
     def from_dict(content: dict[str, Any]) -> "TrainConfig":
         """A configuration as `as_dict` gave it, after a trip through JSON."""
         try:
-            settings = {**content["settings"], "edge_hidden_sizes": tuple(content["settings"]["edge_hidden_sizes"])}
-            parts = {
-                **content,
-                "settings": Settings(**settings),
-                "protocol": Protocol(**content["protocol"]),
-                "seeds": tuple(content["seeds"]),
-                "schedule": Schedule(**content.get("schedule", {})),
-            }
-            return TrainConfig(**{field.name: parts[field.name] for field in fields(TrainConfig)})
-        except (KeyError, TypeError) as error:
+            return make(content, TrainConfig)
+        except ValueError as error:
             raise ValueError(f"this is not the configuration of a training run ({error})") from None

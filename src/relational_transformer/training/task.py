@@ -110,13 +110,6 @@ class CLRSTask(Task[TrainConfig]):
         return {"layers_are_kernels": self.steps.layers_are_kernels}
 
     @classmethod
-    def renamed(cls, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        if "validation_scores" not in tensors:
-            return tensors
-        rows = {"rows.loss": tensors["losses"], "rows.validation": tensors["validation_scores"]}
-        return {**tensors, **rows}
-
-    @classmethod
     def read_config(cls, content: dict[str, Any]) -> TrainConfig:
         return TrainConfig.from_dict(content)
 

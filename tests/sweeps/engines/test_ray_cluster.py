@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from relational_transformer.runs import RunFolder
-from relational_transformer.runs.checkpoint import load_checkpoint, save_checkpoint
+from relational_transformer.runs.checkpoint import read_checkpoint, save_checkpoint
 from relational_transformer.sweeps import Run, sweep
 from relational_transformer.sweeps.engines import EngineOptions, LocalEngine, RayEngine, open_engine, ray_cluster
 from relational_transformer.sweeps.engines.engine import Ended
@@ -58,10 +58,8 @@ def add_a_day(run: Run) -> int:
     """
     wait_until_free(run.folder)  # who was killed may be dying still
     folder = RunFolder(run.folder)
-    found = load_checkpoint(folder)
-    assert found is not None, f"{run.name} has not saved itself"
-    tensors, progress = found
-    save_checkpoint(folder, tensors, {**progress, "seconds": progress["seconds"] + DAY})
+    tensors, progress, config = read_checkpoint(folder.checkpoint)
+    save_checkpoint(folder, config, tensors, {**progress, "seconds": progress["seconds"] + DAY})
     return progress["part"]
 
 

@@ -1,9 +1,11 @@
 """Learning curves: validation scores of all seeds against the examples they have seen."""
 
-import json
+import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from relational_transformer.runs.run_folder import RunFolder
 
 from ..measured import Measured, unit_of
 from .drawing import PALETTE, Drawing, width_of
@@ -30,15 +32,10 @@ def read_curve(result: Measured) -> Curve | None:
     scores: dict[int, list[float]] = defaultdict(list)
     unit = unit_of(result.task)
     for run in result.runs:
-        path = run.folder / "metrics.jsonl"
-        if not path.is_file():
-            continue
-        try:
-            for line in path.read_text().splitlines():
-                row = json.loads(line)
-                scores[row["examples"]] += [unit(score) for score in row["validation"] if score is not None]
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{path} holds no metrics of a run ({type(error).__name__}: {error})") from None
+        folder = RunFolder(run.folder)
+        told = folder.read_result() if os.path.lexists(folder.metrics) else None
+        for row in folder.read_metrics_of(told) if told else ():
+            scores[row["examples"]] += [unit(score) for score in row["validation"] if score is not None]
     there = _thinned([(examples, values) for examples, values in sorted(scores.items()) if values])
     if not there:
         return None

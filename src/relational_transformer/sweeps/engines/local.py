@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from relational_transformer.files import check_replaceable
+from relational_transformer.reading import open_regular, read_bytes
 from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.runs.side_by_side import words_of_blame
 
@@ -24,6 +26,10 @@ from .engine import Ended
 LOG = "worker.log"
 """What a process said, in the folder of its (first) run."""
 POLL_SECONDS = 0.05
+
+
+def _text_of(log: Path) -> str:
+    return read_bytes(log, most_bytes=sys.maxsize).decode(errors="replace")
 
 
 @dataclass
@@ -41,7 +47,7 @@ class Worker:
         status = self.process.returncode
         if status == 0:
             return None, []
-        lines = [line.strip() for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
+        lines = [line.strip() for line in _text_of(self.log).splitlines() if line.strip()]
         blamed = [run for run in self.runs if lines and lines[-1] == words_of_blame(RunFolder(run.folder))]
         words = lines[:-1] if blamed else lines
         last_words = words[-1] if words else "its process ended without a word"
@@ -120,7 +126,8 @@ class LocalEngine:
         }
         log = runs[0].folder / LOG
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("a") as output:
+        check_replaceable(log)
+        with open(open_regular(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW), "a") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", f"{__package__}.worker"],
                 stdin=subprocess.PIPE,

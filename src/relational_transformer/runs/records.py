@@ -1,0 +1,64 @@
+"""What a run writes down, as types that are checked when it is read again; and a result's checksum of itself."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, NotRequired, TypedDict
+
+
+class MetricsRow(TypedDict):
+    """A line of `metrics.jsonl`: one validation, with a number for every seed."""
+
+    examples: int
+    loss: list[float | None]
+    validation: list[float | None]
+
+
+class GamesRow(MetricsRow):
+    """That of a run that learns by playing: also the games that ended in it, and the reward of a step."""
+
+    games: list[int]
+    reward: list[float]
+
+
+class SeedRow(TypedDict):
+    """What a result says of one seed, in the units of its task; None where there is no such score."""
+
+    seed: int
+    failed: bool
+    test: float | None
+    train: NotRequired[float | None]
+    validation: NotRequired[float | None]
+    examples_of_best: NotRequired[int | None]
+    test_in_distribution: NotRequired[float | None]
+    test_greedy: NotRequired[float | None]
+    test_of_last: NotRequired[float | None]
+
+
+class Result(TypedDict):
+    """`result.json`, as far as it is read again.
+
+    `files` has the SHA-256 of the files of the run that it was made with, and `sha256` that of the result itself;
+    results of before had neither.
+    """
+
+    config: dict[str, Any]
+    seeds: list[SeedRow]
+    hardware: str
+    parameters: NotRequired[int | None]
+    seconds: NotRequired[float | None]
+    seconds_of_test: NotRequired[float | None]
+    commit: NotRequired[str | None]
+    levels: NotRequired[dict[str, Any] | None]
+    files: NotRequired[dict[str, str]]
+    sha256: NotRequired[str]
+
+
+def checksum(content: Mapping[str, Any]) -> str:
+    """The SHA-256 of a JSON object but for its entry `sha256`, whatever the order of its keys.
+
+    >>> checksum({"a": 1, "b": 2}) == checksum({"b": 2, "a": 1, "sha256": "..."})
+    True
+    """
+    rest = {key: value for key, value in content.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()

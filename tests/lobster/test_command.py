@@ -64,6 +64,5 @@ def test_saying_it_twice_is_one_clear_line(tmp_path: Path, capsys):
 
 
 def test_help_of_train_names_lobster(capsys):
-    with pytest.raises(SystemExit):
-        cli.main(["train", "--help"])
+    assert cli.main(["train", "--help"]) == 0
     assert "rt train lobster --help" in capsys.readouterr().out

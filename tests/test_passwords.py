@@ -7,8 +7,8 @@ from urllib.parse import quote
 import pytest
 
 from relational_transformer import cli
+from relational_transformer.passwords import hide_passwords
 from relational_transformer.tuning import databases, open_storage
-from relational_transformer.tuning.passwords import hide_passwords
 
 SECRET = "hunter2"
 ODD = "hün/t@r 2:?&%"

@@ -3,8 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from relational_transformer import cli
 from relational_transformer.commands.train_lobster import TrainLobsterArguments, _protocol
 from relational_transformer.commands.train_lobster_display import show_result

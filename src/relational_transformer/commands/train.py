@@ -10,7 +10,7 @@ import tyro
 from relational_transformer.clrs.checks import check_name
 from relational_transformer.processors.settings import Settings, find_settings
 from relational_transformer.training import PROTOCOLS, Protocol, RunFolder, TrainConfig, Trainer
-from relational_transformer.training.config import CompileMode
+from relational_transformer.training.config import CompileMode, consecutive_seeds
 from relational_transformer.training.curves import draw_curves
 from relational_transformer.training.devices import default_device, find_device
 from relational_transformer.training.precision import Precision
@@ -90,7 +90,7 @@ def run(arguments: TrainArguments) -> None:
         model=arguments.processor,
         settings=_settings(arguments),
         protocol=_protocol(arguments),
-        seeds=tuple(range(arguments.first_seed, arguments.first_seed + arguments.seeds)),
+        seeds=consecutive_seeds(arguments.first_seed, arguments.seeds),
         precision=arguments.precision,
         compile=arguments.compile,
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol, train
 from relational_transformer.lobster.settings import ModelName
-from relational_transformer.training.config import CompileMode
+from relational_transformer.training.config import CompileMode, consecutive_seeds
 from relational_transformer.training.devices import default_device, find_device
 from relational_transformer.training.precision import Precision
 from relational_transformer.training.run_folder import RunFolder
@@ -63,7 +63,7 @@ def run(arguments: TrainLobsterArguments) -> None:
         model=arguments.model,
         settings=replace(SETTINGS[arguments.model], **_given(arguments, "num_layers", "learning_rate", "batch_size")),
         protocol=_protocol(arguments),
-        seeds=tuple(range(arguments.first_seed, arguments.first_seed + arguments.seeds)),
+        seeds=consecutive_seeds(arguments.first_seed, arguments.seeds),
         precision=arguments.precision,
         compile=arguments.compile,
     )

@@ -7,7 +7,7 @@ from typing import Literal
 from relational_transformer.sokoban import RECIPES, AgentSettings, Recipe, SokobanConfig, load_splits, train
 from relational_transformer.sokoban.agent import Model
 from relational_transformer.sokoban.curves import draw_curves
-from relational_transformer.training.config import CompileMode
+from relational_transformer.training.config import CompileMode, consecutive_seeds
 from relational_transformer.training.devices import default_device, find_device
 from relational_transformer.training.precision import Precision
 from relational_transformer.training.run_folder import RunFolder
@@ -73,7 +73,7 @@ def run(arguments: TrainSokobanArguments) -> None:
     config = SokobanConfig(
         model=arguments.model,
         recipe=_recipe(arguments),
-        seeds=tuple(range(arguments.first_seed, arguments.first_seed + arguments.seeds)),
+        seeds=consecutive_seeds(arguments.first_seed, arguments.seeds),
         levels=None if levels is None else levels.identity,
         train_levels=arguments.train_levels,
         test_levels=arguments.test_levels,

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import torch
 
-from relational_transformer.runs.session import Stopped, carry_out
-from relational_transformer.training.session import train_together
 from relational_transformer.runs import RunFolder
+from relational_transformer.runs.session import Stopped, carry_out
 from relational_transformer.training import TrainConfig, Trainer, trainer
+from relational_transformer.training.session import train_together
 from tests.training.small import PROTOCOL, run_to_the_end, small_config
 
 CPU = torch.device("cpu")

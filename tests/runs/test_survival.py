@@ -17,8 +17,8 @@ import torch
 
 from relational_transformer.fleet.devices import PART_OF_A_DEVICE, check_whole_device, find_device
 from relational_transformer.runs import RunFolder
-from relational_transformer.training import Trainer
 from relational_transformer.runs import checkpoint as checkpoints
+from relational_transformer.training import Trainer
 from tests.training.small import SETTINGS, run_to_the_end, small_config
 
 ARGUMENTS = [

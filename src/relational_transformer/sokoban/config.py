@@ -1,12 +1,15 @@
 """What a training run on Sokoban is: a model of the agent, a recipe, levels and the seeds."""
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from relational_transformer.bounds import check_bounds
+from relational_transformer.fleet.adam import CONSTANT, Schedule
+from relational_transformer.fleet.compiling import CompileMode
+from relational_transformer.fleet.fleet import check_seeds
 from relational_transformer.fleet.precision import Precision, set_matrix_products
-from relational_transformer.training.config import CompileMode, check_seeds
+from relational_transformer.runs.task import config_as_dict
 
 from .agent import Agent, Model
 from .levels import Levels, load_levels
@@ -40,6 +43,7 @@ class SokobanConfig:
     settings: AgentSettings = field(default_factory=AgentSettings)
     precision: Precision = "tf32"
     compile: CompileMode = "auto"
+    schedule: Schedule = CONSTANT
     task: Literal["sokoban"] = "sokoban"
 
     def __post_init__(self) -> None:
@@ -82,7 +86,7 @@ class SokobanConfig:
         return Splits(self.load("train", place), test, place)
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return config_as_dict(self)
 
     @staticmethod
     def from_dict(content: dict[str, Any]) -> "SokobanConfig":
@@ -95,6 +99,7 @@ class SokobanConfig:
                 "levels": None if content["levels"] is None else SplitsIdentity(**content["levels"]),
                 "recipe": Recipe(**content["recipe"]),
                 "seeds": tuple(content["seeds"]),
+                "schedule": Schedule(**content.get("schedule", {})),
             }
             return SokobanConfig(**{field.name: parts[field.name] for field in fields(SokobanConfig)})
         except (KeyError, TypeError) as error:

@@ -1,15 +1,17 @@
 """What a training run is: a task, a model, a protocol with every number of the paper's, and the seeds."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from relational_transformer.bounds import LARGEST_COUNT, check_bounds
 from relational_transformer.clrs.checks import LARGEST_LENGTH, LARGEST_SEED, check_length
 from relational_transformer.clrs.spec import SPECS
+from relational_transformer.fleet.adam import CONSTANT, Schedule
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.fleet import check_seeds
 from relational_transformer.fleet.precision import Precision
 from relational_transformer.processors.settings import Settings
+from relational_transformer.runs.task import config_as_dict
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class TrainConfig:
     seeds: tuple[int, ...]
     precision: Precision = "tf32"
     compile: CompileMode = "auto"
+    schedule: Schedule = CONSTANT
 
     def __post_init__(self) -> None:
         if self.task not in SPECS:
@@ -88,7 +91,7 @@ class TrainConfig:
             check_length(self.task, nodes, "1.0")  # before a run is trained whose test cannot be made
 
     def as_dict(self) -> dict[str, Any]:
-        content = asdict(self)
+        content = config_as_dict(self)
         if content["settings"]["gradient_clip"] is None:  # as before there was such a setting: a run is known by this
             del content["settings"]["gradient_clip"]
         return content
@@ -103,6 +106,7 @@ class TrainConfig:
                 "settings": Settings(**settings),
                 "protocol": Protocol(**content["protocol"]),
                 "seeds": tuple(content["seeds"]),
+                "schedule": Schedule(**content.get("schedule", {})),
             }
             return TrainConfig(**{field.name: parts[field.name] for field in fields(TrainConfig)})
         except (KeyError, TypeError) as error:

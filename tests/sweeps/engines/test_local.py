@@ -5,16 +5,18 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from relational_transformer.sweeps import sweep
+from relational_transformer.sweeps import Run, sweep
 from relational_transformer.sweeps.engines import EngineOptions, LocalEngine, open_engine
 from relational_transformer.sweeps.engines.local import Worker
 from relational_transformer.sweeps.execution import wait_until_free
+from tests.lobster.small import small_config as small_lobster
 from tests.sweeps.small import impossible_cell, rows_of, scores_alone, scores_of, small_cell, small_runs
 
 PARTS = 40
@@ -120,6 +122,16 @@ def test_processes_on_several_devices_share_out_the_queue(tmp_path: Path, monkey
         engine.submit(run)
     assert engine.wait(0.0) == []
     assert started == [[TASKS[0], TASKS[2]], [TASKS[1], TASKS[3]]]
+
+
+@pytest.mark.parametrize("only_small", [False, True])
+def test_runs_that_may_take_much_memory_share_a_process_where_that_is_asked_for(tmp_path: Path, only_small: bool):
+    configs = [replace(small_lobster("gcn"), seeds=(seed,)) for seed in (0, 1)]
+    lobsters = [Run("lobster", config, tmp_path / str(config.seeds)) for config in configs]
+    engine = LocalEngine(["cpu"], at_once=2, only_small=only_small)
+    for run in lobsters:
+        engine.submit(run)
+    assert engine._next_runs() == (lobsters[:1] if only_small else lobsters)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 
 from relational_transformer.bounds import ABOVE_ZERO, check_bounds
-from relational_transformer.fleet.devices import find_device
+from relational_transformer.fleet.precision import find_device
 
 from .engine import Engine
 from .local import LocalEngine
@@ -25,7 +25,7 @@ class EngineOptions:
     processes: int = 1
     """This machine: processes side by side on each device."""
     at_once: int | None = None
-    """This machine: fleets of CLRS-30 side by side in each process; by default 8 on a GPU with the memory, else 1."""
+    """This machine: fleets side by side in each process; by default 8 of CLRS-30 on a GPU with the memory, else 1."""
     address: str = "auto"
     """Ray: where the cluster is, such as 10.0.0.1:6379; auto is the one that this machine belongs to."""
     cpus_per_run: int = 1
@@ -81,7 +81,9 @@ def open_engine(options: EngineOptions) -> Engine:
         )
     devices = local_devices() if options.device == "auto" else (str(find_device(options.device)),)
     at_once = options.at_once or max(1, min(fleets_that_fit(device) for device in devices) // options.processes)
-    return LocalEngine(devices * options.processes, at_once, options.checkpoint_seconds)
+    return LocalEngine(
+        devices * options.processes, at_once, options.checkpoint_seconds, only_small=options.at_once is None
+    )
 
 
 def local_devices() -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from relational_transformer.fleet.devices import find_device
+from relational_transformer.fleet.precision import find_device
 from relational_transformer.passwords import hide_passwords
 
 from ..execution import execute

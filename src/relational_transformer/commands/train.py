@@ -9,6 +9,7 @@ import tyro
 
 from relational_transformer.clrs.checks import check_name
 from relational_transformer.fleet.compiling import CompileMode
+from relational_transformer.fleet.fleet import consecutive_seeds
 from relational_transformer.fleet.precision import Precision, default_device, find_device
 from relational_transformer.processors.settings import Settings, find_settings
 from relational_transformer.runs import RunFolder
@@ -90,7 +91,7 @@ def run(arguments: TrainArguments) -> None:
         model=arguments.processor,
         settings=_settings(arguments),
         protocol=_protocol(arguments),
-        seeds=tuple(range(arguments.first_seed, arguments.first_seed + arguments.seeds)),
+        seeds=consecutive_seeds(arguments.first_seed, arguments.seeds),
         precision=arguments.precision,
         compile=arguments.compile,
     )

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from relational_transformer.fleet.compiling import CompileMode
+from relational_transformer.fleet.fleet import consecutive_seeds
 from relational_transformer.fleet.precision import Precision, default_device, find_device
 from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol, LobsterTask
 from relational_transformer.lobster.settings import ModelName
@@ -63,7 +64,7 @@ def run(arguments: TrainLobsterArguments) -> None:
         model=arguments.model,
         settings=replace(SETTINGS[arguments.model], **_given(arguments, "num_layers", "learning_rate", "batch_size")),
         protocol=_protocol(arguments),
-        seeds=tuple(range(arguments.first_seed, arguments.first_seed + arguments.seeds)),
+        seeds=consecutive_seeds(arguments.first_seed, arguments.seeds),
         precision=arguments.precision,
         compile=arguments.compile,
     )

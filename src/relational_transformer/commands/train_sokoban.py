@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from relational_transformer.fleet.compiling import CompileMode
+from relational_transformer.fleet.fleet import consecutive_seeds
 from relational_transformer.fleet.precision import Precision, default_device, find_device
 from relational_transformer.runs.records import GamesRow
 from relational_transformer.runs.run_folder import RunFolder
@@ -74,7 +75,7 @@ def run(arguments: TrainSokobanArguments) -> None:
     config = SokobanConfig(
         model=arguments.model,
         recipe=_recipe(arguments),
-        seeds=tuple(range(arguments.first_seed, arguments.first_seed + arguments.seeds)),
+        seeds=consecutive_seeds(arguments.first_seed, arguments.seeds),
         levels=None if levels is None else levels.identity,
         train_levels=arguments.train_levels,
         test_levels=arguments.test_levels,

@@ -2,6 +2,7 @@
 activations, or float64 for proofs."""
 
 import os
+import warnings
 from typing import Literal
 
 import torch
@@ -26,12 +27,14 @@ def find_device(name: str) -> torch.device:
     device(type='cpu')
     """
     try:
-        device = torch.device(name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of names that torch gives up, which are refused here
+            device = torch.device(name)
+        if device.type not in ("cpu", "cuda"):
+            raise ValueError(f"training runs on cpu or cuda, not on {name!r}")
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
+    except (RuntimeError, AssertionError, IndexError, OverflowError, TypeError) as error:
         raise ValueError(f"device {name!r} cannot be used here: {str(error).splitlines()[0]}") from None
-    if device.type not in ("cpu", "cuda"):
-        raise ValueError(f"training runs on cpu or cuda, not on {name!r}")
     if device.type == "cuda":
         check_whole_device()
     return device

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from relational_transformer.bounds import check_bounds
 from relational_transformer.fleet.adam import CONSTANT, Schedule
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.fleet import check_seeds
@@ -15,6 +16,8 @@ from .agent import Agent, Model
 from .levels import Levels, load_levels
 from .settings import AgentSettings, Recipe
 from .splits import Split, Splits, SplitsIdentity, generate_split
+
+MOST_LEVELS = 10**7
 
 
 @dataclass(frozen=True)
@@ -51,12 +54,11 @@ class SokobanConfig:
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}")
         check_seeds(self.seeds)
+        check_bounds(self, dict.fromkeys(("train_levels", "test_levels"), (1, MOST_LEVELS)))
         if not isinstance(self.levels, SplitsIdentity | None):
             raise ValueError(f"levels must be load_splits(folder, ...).identity, or None, got {self.levels!r}")
         if self.levels is not None and self.levels.test > self.test_levels:
             raise ValueError(f"{self.levels.test} levels cannot be tested with test_levels={self.test_levels}")
-        if self.train_levels < 1 or self.test_levels < 1:
-            raise ValueError("at least one level to train on and one to test on are needed")
 
     def build(self) -> Agent:
         """The agent, freshly initialised."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from relational_transformer.fleet.compiling import CompileMode
+from relational_transformer.fleet.fleet import consecutive_seeds
 from relational_transformer.fleet.precision import Precision
 from relational_transformer.runs.task import Config
 from relational_transformer.tasks import find_task, kind_of
@@ -50,15 +51,13 @@ def cells_of(experiment: Experiment, part: Part = WHOLE) -> list[Cell]:
     >>> [(cell.config.task, cell.config.model) for cell in cells_of(EXPERIMENTS["lobster"])]
     [('lobster', 'rt'), ('lobster', 'gat'), ('lobster', 'gcn')]
     """
-    if part.seeds is not None and part.seeds < 1:
-        raise ValueError(f"seeds must be at least 1, got {part.seeds}")
     tasks = choose("task", part.tasks, experiment.tasks)
     models = choose("model", part.models, experiment.models)
     if "sokoban" not in tasks and (part.levels, part.recipe) != (WHOLE.levels, WHOLE.recipe):
         raise ValueError("levels and recipe are for Sokoban, which is none of the tasks that were asked for")
     if experiment.seeds == 0:
         return []
-    seeds = tuple(range(experiment.seeds if part.seeds is None else part.seeds))
+    seeds = consecutive_seeds(0, experiment.seeds if part.seeds is None else part.seeds)
     examples = experiment.examples if part.examples is None else part.examples
     levels = _identify(part.levels) if "sokoban" in tasks and part.levels is not None else None
     return [

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from relational_transformer.bounds import MOST_SEEDS, check_bound
 from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.runs.task import Config
 from relational_transformer.tasks import find_task, kind_of
@@ -32,8 +33,7 @@ def plan(root: Path, cells: Iterable[Cell], seeds_together: int) -> list[Run]:
     >>> [run.name for run in plan(Path("runs/nowhere"), cells, seeds_together=10)]
     ['rt on bfs, seeds 0 to 9', 'rt on bfs, seeds 10 to 19']
     """
-    if seeds_together < 1:
-        raise ValueError(f"at least 1 seed must be trained at a time, got {seeds_together}")
+    check_bound("seeds_together", seeds_together, 1, MOST_SEEDS)
     runs: dict[Path, Run] = {}
     for cell in cells:
         runs |= {run.folder: run for run in _runs_of(root, cell, seeds_together)}

@@ -2,13 +2,12 @@
 
 import fcntl
 import threading
-import time
 from pathlib import Path
 
 import torch
 
 from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol
-from relational_transformer.sweeps import Run, execute
+from relational_transformer.sweeps import Run, execute, execution
 from relational_transformer.sweeps.execution import can_share, execute_together, wait_until_free
 from tests.sweeps.small import scores_of, small_cell, small_runs
 
@@ -31,12 +30,14 @@ def test_who_can_train_side_by_side(tmp_path: Path):
     assert not can_share(Run("lobster", lobster, tmp_path))
 
 
-def test_a_folder_is_waited_for_until_it_is_free(tmp_path: Path):
+def test_a_folder_is_waited_for_until_it_is_free(tmp_path: Path, monkeypatch):
+    has_looked = threading.Event()
+    monkeypatch.setattr(execution.time, "sleep", lambda seconds: has_looked.set())
     with (tmp_path / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         waiting = threading.Thread(target=wait_until_free, args=(tmp_path,))
         waiting.start()
-        time.sleep(0.3)
+        has_looked.wait()
         assert waiting.is_alive()
     waiting.join()
 

@@ -17,6 +17,8 @@ ROOMS = (
     "files",
     "reading",
     "nn",
+    "fleet",
+    "runs",
     "pyg",
     "molecules",
     "clrs",
@@ -32,6 +34,12 @@ ROOMS = (
     "cli",
 )
 FILES = sorted(SOURCE.rglob("*.py"))
+MOST_FILES = 15
+"""In one folder of the package."""
+LARGE = {
+    "clrs": 19, "commands": 19, "lobster": 19, "nn/kernels": 23, "reports": 24, "sokoban": 23, "tuning": 22
+}  # fmt: skip
+"""Folders that have more, and how many; they may only shrink."""
 EXTRAS = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
 
@@ -115,6 +123,32 @@ def test_clrs_imports_no_room_that_knows_torch(path: Path):
     assert set(imported_rooms(path)) <= {"files", "reading", "clrs"}
 
 
+@pytest.mark.parametrize("path", [path for path in FILES if room_of(path) in ("fleet", "runs")], ids=identify)
+def test_fleets_and_runs_know_no_experiment(path: Path):
+    assert set(imported_rooms(path)) <= {"files", "reading", "nn", "fleet", "runs"}
+
+
+@pytest.mark.parametrize("folder", sorted({path.parent for path in FILES}), ids=identify)
+def test_a_folder_is_small_enough_to_be_read(folder: Path):
+    files = [path for path in FILES if path.parent == folder]
+    assert len(files) <= LARGE.get(identify(folder), MOST_FILES)
+
+
+def test_a_training_command_imports_few_files():
+    """What `rt train bellman_ford` needs, and nothing of other experiments, sweeps or reports."""
+    program = f"""
+import sys, {PACKAGE}.cli, {PACKAGE}.commands.train
+from {PACKAGE}.reasoning.build import build_network
+from {PACKAGE}.processors.settings import TUNED
+from {PACKAGE}.clrs import sample
+build_network("bellman_ford", TUNED["rt"]), sample("bellman_ford", 1, 4, 0)
+print(*sorted(name for name in sys.modules if name.startswith("{PACKAGE}.")))
+"""
+    imported = run_python(program).split()
+    assert len(imported) < 100, f"{len(imported)} files: {' '.join(imported)}"
+    assert not {name.split(".")[1] for name in imported} & {"lobster", "sokoban", "sweeps", "reports", "tuning"}
+
+
 def test_the_data_needs_no_torch():
     program = f"import sys, {PACKAGE}.clrs; print('torch' in sys.modules)"
     assert run_python(program) == "False"
@@ -125,7 +159,7 @@ def test_base_install_needs_torch_and_numpy_alone():
 
     What torch needs for itself (jinja2) is there in any install.
     """
-    missing = packages_of(*EXTRAS) - {"relational_transformer", "networkx", "jinja2"}
+    missing = packages_of(*EXTRAS) - {"relational_attention", "networkx", "jinja2"}
     assert {"numba", "tyro", "optuna", "matplotlib", "triton"} <= missing
     program = f"""
 import sys

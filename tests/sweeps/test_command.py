@@ -11,9 +11,9 @@ import pytest
 
 from relational_transformer.commands import reproduce_sweep
 from relational_transformer.commands.reproduce import ReproduceArguments, run
+from relational_transformer.runs import RunFolder
 from relational_transformer.sweeps import EXPERIMENTS, Part, cells_of, plan
 from relational_transformer.sweeps.engines import Ended, EngineOptions
-from relational_transformer.training import RunFolder
 from tests.traps.trap import Traps
 
 

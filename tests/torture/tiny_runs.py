@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 
-from relational_transformer.training import RunFolder
-from relational_transformer.training.checkpoint import read_checkpoint
+from relational_transformer.runs import RunFolder
+from relational_transformer.runs.checkpoint import read_checkpoint
 
 COMMANDS = {
     "clrs": (

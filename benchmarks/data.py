@@ -17,7 +17,8 @@ import warnings
 from pathlib import Path
 
 from relational_transformer.clrs import ALGORITHMS, SPLITS, sample
-from relational_transformer.clrs.checks import STRING_MATCHERS, check_name
+from relational_transformer.clrs.checks import check_name
+from relational_transformer.clrs.classes import STRING_MATCHERS
 from relational_transformer.clrs.preparation import Preparation, prepare
 
 try:

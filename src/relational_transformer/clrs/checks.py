@@ -8,10 +8,9 @@ from typing import Any, get_args
 import numpy as np
 
 from relational_transformer.clrs.algorithms import IMPLEMENTATIONS
-from relational_transformer.clrs.classes import ALGORITHMS
+from relational_transformer.clrs.classes import ALGORITHMS, STRING_MATCHERS
 from relational_transformer.clrs.feature import FeatureVersion, ProtocolName
 
-STRING_MATCHERS = ("naive_string_matcher", "kmp_matcher")
 LARGEST_LENGTH = 20_000  # pointers are int16, and some algorithms have more nodes than their length says
 LARGEST_SEED = 2**32 - 1
 LARGEST_COUNT = 10**12

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from relational_transformer.clrs.classes import STRING_MATCHERS
 from relational_transformer.clrs.feature import FeatureSpec, Location, Spec, Stage, Type
 from relational_transformer.clrs.trajectories import Trajectories
 
@@ -29,7 +30,17 @@ PREDECESSORS_AS_INPUT = frozenset(
 )
 
 TRAINING_LENGTHS = (4, 7, 11, 13, 16)
+# Both strings together; the haystack and its needle share them in ever other ways.
 STRING_LENGTHS = (20,)
+
+
+def training_lengths(name: str) -> tuple[int, ...]:
+    """The sizes whose batches take turns in training; the last one is also that of validation.
+
+    >>> training_lengths("bfs"), training_lengths("kmp_matcher")
+    ((4, 7, 11, 13, 16), (20,))
+    """
+    return STRING_LENGTHS if name in STRING_MATCHERS else TRAINING_LENGTHS
 
 
 def modern_spec(name: str, spec: Spec) -> Spec:

@@ -6,7 +6,6 @@ import numpy as np
 
 from relational_transformer.clrs.algorithms import IMPLEMENTATIONS
 from relational_transformer.clrs.checks import (
-    STRING_MATCHERS,
     check_count,
     check_length,
     check_memory,
@@ -15,6 +14,7 @@ from relational_transformer.clrs.checks import (
     check_seed,
     check_version,
 )
+from relational_transformer.clrs.classes import STRING_MATCHERS
 from relational_transformer.clrs.feature import FeatureVersion, ProtocolName, Spec, Stage
 from relational_transformer.clrs.modern import modern_form
 from relational_transformer.clrs.random import open_stream

@@ -39,9 +39,9 @@ def compiled_entry(function: Callable[..., Any], name: str, **names: Any) -> Cal
     if numba is None:
         return entry
     try:
-        return numba.njit(cache=True)(entry)
+        return numba.njit(cache=True, nogil=True)(entry)
     except RuntimeError:  # there is no folder that numba could write to
-        return numba.njit(entry)
+        return numba.njit(nogil=True)(entry)
 
 
 def entry(function: Function) -> Function:

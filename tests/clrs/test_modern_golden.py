@@ -67,7 +67,7 @@ def test_runs_have_the_same_bits_as_dm_clrs(name, seed):
     expected = RUNS[name, seed]
     run = ReferenceRun(name, seed, batch_size=BATCH_SIZE)
     training = sorted(key for key in expected if key.startswith("train|"))
-    found = {"val_count": run.validation_examples}
+    found: dict[str, object] = {"val_count": run.validation_examples}
     # The digests were taken in this order, which the random positions depend on.
     for key in ("val|0", *training, "val|1"):
         batch = run.validation_batch() if key.startswith("val") else run.training_batch()

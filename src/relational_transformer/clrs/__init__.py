@@ -1,5 +1,6 @@
 """CLRS-30: thirty classical algorithms as training data. numpy is all it needs; numba makes it fast."""
 
+from relational_transformer.clrs.blocks import TrainingBlock, training_block, training_blocks
 from relational_transformer.clrs.dataset import SPLITS, SplitName, canonical
 from relational_transformer.clrs.modern import training_lengths
 from relational_transformer.clrs.reference_run import ReferenceRun
@@ -39,11 +40,14 @@ __all__ = [
     "ReferenceRun",
     "SplitName",
     "Stage",
+    "TrainingBlock",
     "Trajectories",
     "Type",
     "canonical",
     "sample",
     "spec_of",
     "stream",
+    "training_block",
+    "training_blocks",
     "training_lengths",
 ]

@@ -7,7 +7,7 @@ again, the number of the next block is all there is to know. In distribution the
 
 import itertools
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -75,8 +75,8 @@ def training_block(
         name: one of `ALGORITHMS`.
         seeds: of the runs, 0 .. 2^32 - 1 each.
         number: of the block, from 0. Block n holds the updates from n * `updates` on.
-        updates: updates a block; a multiple of the number of sizes. It takes part in the seeds: blocks of another
-            length hold other examples.
+        updates: updates a block; a multiple of the number of sizes. A run with longer or shorter blocks trains on other
+            examples.
         batch_size: examples an update of each seed.
         lengths: the sizes that take turns; by default `training_lengths(name)`.
 
@@ -85,7 +85,7 @@ def training_block(
     """
     request = _checked(name, seeds, updates, batch_size, lengths)
     number = check_count(number, "number of the block", smallest=0)
-    return _block(request, number, tuple(_turn(request, number, turn) for turn in range(len(request.lengths))))
+    return _made(request, number)
 
 
 def training_blocks(
@@ -97,7 +97,7 @@ def training_blocks(
     batch_size: int = 32,
     lengths: Sequence[int] | None = None,
     workers: int = 1,
-) -> Iterator[TrainingBlock]:
+) -> Generator[TrainingBlock, None, None]:
     """Blocks without end, made ahead of their use by threads: `training_block` of `first_block` and all that follow.
 
     Threads do: the drawing and tracing is compiled code, which runs beside Python. (Without numba it does not.)
@@ -120,11 +120,7 @@ def training_blocks(
     first_block = check_count(first_block, "first_block", smallest=0)
     workers = check_count(workers, "number of workers", smallest=0)
     if workers == 0:
-        turns = range(len(request.lengths))
-        return (
-            _block(request, number, tuple(_turn(request, number, turn) for turn in turns))
-            for number in itertools.count(first_block)
-        )
+        return (_made(request, number) for number in itertools.count(first_block))
     return _from_threads(request, first_block, workers)
 
 
@@ -160,16 +156,20 @@ def _turn(request: _Request, number: int, turn: int) -> Trajectories:
     return modern_sample(request.name, of_a_seed, request.lengths[turn], own_seeds)
 
 
-def _block(request: _Request, number: int, sizes: tuple[Trajectories, ...]) -> TrainingBlock:
-    return TrainingBlock(number, sizes, len(request.seeds), request.batch_size)
+def _made(request: _Request, number: int) -> TrainingBlock:
+    return _block(request, number, [_turn(request, number, turn) for turn in range(len(request.lengths))])
 
 
-def _from_threads(request: _Request, first_block: int, workers: int) -> Iterator[TrainingBlock]:
-    with_numbers = itertools.count(first_block)
+def _block(request: _Request, number: int, sizes: Sequence[Trajectories]) -> TrainingBlock:
+    return TrainingBlock(number, tuple(sizes), len(request.seeds), request.batch_size)
+
+
+def _from_threads(request: _Request, first_block: int, workers: int) -> Generator[TrainingBlock, None, None]:
+    numbers = itertools.count(first_block)
     executor = ThreadPoolExecutor(workers, thread_name_prefix="training-blocks")
 
     def begin():
-        number = next(with_numbers)
+        number = next(numbers)
         # The largest size, which takes longest, first.
         turns = reversed(range(len(request.lengths)))
         return number, {turn: executor.submit(_turn, request, number, turn) for turn in turns}
@@ -179,6 +179,6 @@ def _from_threads(request: _Request, first_block: int, workers: int) -> Iterator
         while True:
             coming.append(begin())
             number, futures = coming.popleft()
-            yield _block(request, number, tuple(futures[turn].result() for turn in range(len(request.lengths))))
+            yield _block(request, number, [futures[turn].result() for turn in range(len(request.lengths))])
     finally:
         executor.shutdown(wait=True, cancel_futures=True)

@@ -7,6 +7,7 @@ hints.
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from relational_transformer.clrs.checks import check_protocol
 from relational_transformer.clrs.classes import (
     ALGORITHMS,
     CLASS_OF,
@@ -381,7 +382,7 @@ def spec_of(name: str, version: FeatureVersion | None = None, *, protocol: Proto
     >>> {name: str(feature.type) for name, feature in spec_of("insertion_sort", protocol="modern").items()}["pred"]
     'permutation_pointer'
     """
-    if protocol == "modern":
+    if check_protocol(protocol) == "modern":
         return _MODERN[name]
     if name == "quickselect" and version == "2.0":
         return _QUICKSELECT_2_0

@@ -11,7 +11,6 @@ from relational_transformer.clrs.classes import STRING_MATCHERS
 from relational_transformer.clrs.feature import FeatureVersion, ProtocolName
 from relational_transformer.clrs.modern import modern_form
 from relational_transformer.clrs.sampling import sample
-from relational_transformer.clrs.spec import spec_of
 from relational_transformer.clrs.storage import DamagedFileError, load, save
 from relational_transformer.clrs.trajectories import Trajectories
 
@@ -121,12 +120,12 @@ def canonical(
             return load(path, request)
         except DamagedFileError as error:
             log.warning("Making %s again: %s.", path, error)
-    if protocol == "modern" and split == "val":
-        data = sample(name, wanted.num_samples, length, wanted.seed, protocol="modern")
-    else:
+    if protocol == "paper":
         data = sample(name, wanted.num_samples, length, wanted.seed, version=version)
-        if protocol == "modern":
-            data = modern_form(name, spec_of(name, version), data)
+    elif split == "val":
+        data = sample(name, wanted.num_samples, length, wanted.seed, protocol=protocol)
+    else:  # the paper's examples
+        data = modern_form(name, sample(name, wanted.num_samples, length, wanted.seed, version=version))
     save(path, data, request)
     return load(path, request)
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from relational_transformer.clrs.classes import STRING_MATCHERS
+from relational_transformer.clrs.classes import CLASSES, STRING_MATCHERS, AlgorithmClass
 from relational_transformer.clrs.feature import FeatureSpec, Location, Spec, Stage, Type
 from relational_transformer.clrs.trajectories import Trajectories
 
@@ -28,6 +28,9 @@ PREDECESSORS_AS_INPUT = frozenset(
         "task_scheduling",
     }
 )
+
+# Their output `pred` is an order of the nodes.
+SORTS = CLASSES[AlgorithmClass.SORTING]
 
 TRAINING_LENGTHS = (4, 7, 11, 13, 16)
 # Both strings together; the haystack and its needle share them in ever other ways.
@@ -51,18 +54,17 @@ def modern_spec(name: str, spec: Spec) -> Spec:
     if name in PREDECESSORS_AS_INPUT:
         del stages[Stage.HINT]["pred_h"]
         stages[Stage.INPUT]["pred"] = FeatureSpec(Stage.INPUT, Location.NODE, Type.POINTER)
-    for feature_name in _permutations(spec):
-        stages[Stage.OUTPUT][feature_name] = FeatureSpec(Stage.OUTPUT, Location.NODE, Type.PERMUTATION_POINTER)
-        stages[Stage.OUTPUT][f"{feature_name}_mask"] = FeatureSpec(Stage.OUTPUT, Location.NODE, Type.MASK_ONE)
+    if name in SORTS:
+        stages[Stage.OUTPUT]["pred"] = FeatureSpec(Stage.OUTPUT, Location.NODE, Type.PERMUTATION_POINTER)
+        stages[Stage.OUTPUT]["pred_mask"] = FeatureSpec(Stage.OUTPUT, Location.NODE, Type.MASK_ONE)
     return MappingProxyType({key: feature for features in stages.values() for key, feature in features.items()})
 
 
-def modern_form(name: str, spec: Spec, data: Trajectories, positions: np.ndarray | None = None) -> Trajectories:
-    """Trajectories with the features of `spec`, those of dm-clrs 2.x, in the modern form.
+def modern_form(name: str, data: Trajectories, positions: np.ndarray | None = None) -> Trajectories:
+    """Trajectories with the features of dm-clrs 2.x, in the modern form.
 
     Args:
         name: the algorithm.
-        spec: its features before.
         data: what was traced.
         positions: random numbers [B, N] to put in the place of the even positions; those stay where None.
     """
@@ -71,8 +73,8 @@ def modern_form(name: str, spec: Spec, data: Trajectories, positions: np.ndarray
         inputs["pos"] = random_positions(inputs["pos"], positions).astype(inputs["pos"].dtype)
     if name in PREDECESSORS_AS_INPUT:
         inputs["pred"] = hints.pop("pred_h")[0]
-    for feature_name in _permutations(spec):
-        outputs[feature_name], outputs[f"{feature_name}_mask"] = cyclic_permutation(outputs[feature_name])
+    if name in SORTS:
+        outputs["pred"], outputs["pred_mask"] = cyclic_permutation(outputs["pred"])
     return Trajectories(inputs, hints, outputs, data.lengths)
 
 
@@ -102,7 +104,3 @@ def cyclic_permutation(predecessors: np.ndarray) -> tuple[np.ndarray, np.ndarray
     last = np.logical_not(is_followed).argmax(axis=1)
     cyclic = np.where(first, last[:, None], predecessors)
     return (cyclic[:, :, None] == nodes).astype(np.int8), first.astype(np.int8)
-
-
-def _permutations(spec: Spec) -> list[str]:
-    return [name for name, feature in spec.items() if feature.type == Type.SHOULD_BE_PERMUTATION]

@@ -76,7 +76,7 @@ class ReferenceRun:
 
     def _modern(self, batch: Trajectories) -> Trajectories:
         positions = self._positions.uniform(size=(len(batch), batch.num_nodes))
-        return modern_form(self.name, spec_of(self.name, "2.0"), batch, positions)
+        return modern_form(self.name, batch, positions)
 
 
 def _padded(data: Trajectories, steps: int) -> Trajectories:

@@ -65,7 +65,7 @@ def sample(
     version = check_version(version, protocol)
     if protocol == "modern":
         return modern_sample(name, num_samples, length, (seed,), training=training)
-    length = total_length(name, check_length(name, length, version), version)
+    length = _total_length(name, check_length(name, length, version), version)
     return trace(name, num_samples, length, [open_stream(seed)], spec_of(name, version))
 
 
@@ -76,12 +76,11 @@ def modern_sample(
     length = check_length(name, length, "2.0", varied=training)
     masters = [np.random.RandomState(seed) for seed in seeds]
     streams = [open_stream(master.randint(2**32)) for master in masters]
-    spec = spec_of(name, "2.0")
-    data = trace(name, num_samples, length, streams, spec, varied=training)
+    data = trace(name, num_samples, length, streams, spec_of(name, "2.0"), varied=training)
     positions = None
     if training:
         positions = np.concatenate([master.uniform(size=(num_samples, data.num_nodes)) for master in masters])
-    return modern_form(name, spec, data, positions)
+    return modern_form(name, data, positions)
 
 
 def trace(
@@ -117,7 +116,7 @@ def trace(
     return Trajectories(inputs, _only(recorder.hints, spec), outputs, recorder.lengths)
 
 
-def total_length(name: str, length: int, version: FeatureVersion) -> int:
+def _total_length(name: str, length: int, version: FeatureVersion) -> int:
     """What `draw` takes for a length: for the string matchers, the characters of both strings together."""
     if name in STRING_MATCHERS and version == "1.0":
         return length + max(1, length // 4)

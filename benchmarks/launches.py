@@ -40,7 +40,7 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
 from relational_transformer.nn import kernels
-from relational_transformer.nn.kernels import pointer_scores_passes
+from relational_transformer.nn.kernels import pointers
 from relational_transformer.processors.settings import find_settings
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.training import Protocol, fleet_methods
@@ -123,8 +123,8 @@ def pieces_of_step(task: str, model: str, precision: Any, seeds: int) -> tuple[i
         mock.patch.object(plan, "compiled_for", compiled_for),
         mock.patch.object(fleet_methods, "compiled_for", compiled_for),
         mock.patch.object(kernels, "scores_pointers", always),
-        mock.patch.object(pointer_scores_passes, "pointer_scores_forward", no_scores),
-        mock.patch.object(pointer_scores_passes, "pointer_scores_backward", no_gradients),
+        mock.patch.object(pointers, "pointer_scores_forward", no_scores),
+        mock.patch.object(pointers, "pointer_scores_backward", no_gradients),
     ):
         engine = Engine(
             models[0], Fleet(models, CPU), split, learning_rate=settings.learning_rate, batch_size=settings.batch_size,

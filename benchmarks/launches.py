@@ -4,7 +4,7 @@
     python benchmarks/launches.py insertion_sort mpnn --precision tf32
 
 The pieces of a step are compiled for an H200 that is not there. Layers that are kernels of their own are left out, and
-so is what is not compiled (gradients that autograd adds up; products that are made once for all steps).
+so is what is not compiled (gradients that autograd adds up).
 """
 
 import argparse
@@ -39,20 +39,20 @@ from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
+from relational_transformer.fleet import pieces as pieces_of_fleet
+from relational_transformer.fleet.adam import Adam
+from relational_transformer.fleet.compiling import with_own_code
+from relational_transformer.fleet.cuda_compiler import OPTIONS
+from relational_transformer.fleet.fleet import Fleet, initialise
+from relational_transformer.fleet.precision import set_precision
 from relational_transformer.nn import kernels
 from relational_transformer.nn.kernels import pointers
 from relational_transformer.processors.settings import find_settings
 from relational_transformer.reasoning.build import build_network
-from relational_transformer.training import Protocol, fleet_methods
-from relational_transformer.training.compiling import with_own_code
-from relational_transformer.training.cuda_compiler import OPTIONS
-from relational_transformer.training.data import draw, load_split
-from relational_transformer.training.engine import Engine
-from relational_transformer.training.fleet import Fleet, initialise
-from relational_transformer.training.hoisted import plan
-from relational_transformer.training.kernel_layers import KernelLayers, LaidOut
-from relational_transformer.training.precision import set_precision
-from relational_transformer.training.splits import make_split
+from relational_transformer.training import Protocol
+from relational_transformer.training.data import draw, load_split, make_split
+from relational_transformer.training.fused_step import KernelLayers, LaidOut
+from relational_transformer.training.step import TrainingStep
 
 CPU, CARD = torch.device("cpu"), torch.device("cuda", 0)
 H200 = SimpleNamespace(
@@ -84,7 +84,7 @@ class LeftOut(KernelLayers):
         return ()
 
     def lay_out(self, by_name: Any, orders: Any) -> LaidOut:
-        return LaidOut((), ())
+        return LaidOut([], [])
 
     def trajectory(self, laid_out: Any, num_steps: int, graphs: int) -> Callable[..., Any]:
         return lambda step, nodes, edges: (nodes * 1, None if edges is None else edges * 1)
@@ -97,7 +97,7 @@ def pieces_of_step(task: str, model: str, precision: Any, seeds: int) -> tuple[i
     """The hints of a training step, and all that it compiles."""
     pieces: list[Piece] = []
 
-    def compiled_for(function: Callable[..., Any], device: torch.device) -> Callable[..., Any]:
+    def compiled_for(function: Callable[..., Any], device: torch.device, **_: Any) -> Callable[..., Any]:
         piece = Piece()
         pieces.append(piece)
         backend = aot_autograd(
@@ -120,14 +120,14 @@ def pieces_of_step(task: str, model: str, precision: Any, seeds: int) -> tuple[i
         set_precision(precision, one)
     split = load_split(models[0], make_split(task, "train", Protocol(train_examples=32)), CPU)
     with (
-        mock.patch.object(plan, "compiled_for", compiled_for),
-        mock.patch.object(fleet_methods, "compiled_for", compiled_for),
+        mock.patch.object(pieces_of_fleet, "compiled_for", compiled_for),
         mock.patch.object(kernels, "scores_pointers", always),
         mock.patch.object(pointers, "pointer_scores_forward", no_scores),
         mock.patch.object(pointers, "pointer_scores_backward", no_gradients),
     ):
-        engine = Engine(
-            models[0], Fleet(models, CPU), split, learning_rate=settings.learning_rate, batch_size=settings.batch_size,
+        fleet = Fleet(models, CPU)
+        engine = TrainingStep(
+            models[0], fleet, split, Adam(fleet, settings.learning_rate), batch_size=settings.batch_size,
             precision=precision, compiled=True, recompute=False,
         )  # fmt: skip
         leave_out_kernels(engine, precision)
@@ -141,14 +141,13 @@ def pieces_of_step(task: str, model: str, precision: Any, seeds: int) -> tuple[i
     return hints, [piece for piece in pieces if piece.calls]
 
 
-def leave_out_kernels(engine: Engine, precision: str) -> None:
+def leave_out_kernels(engine: TrainingStep, precision: str) -> None:
     """Where layers would be kernels on a Hopper card, cut the steps there."""
-    around = engine._around
-    if precision != "bf16" or not len(around.layers.layers):
+    fused = engine._fused
+    if precision != "bf16" or not len(fused.layers.layers):
         return
-    left_out = LeftOut(around.layers.layers, engine.split.num_nodes, CPU)
-    left_out.prefix = around.layers.prefix
-    around.layers = left_out
+    left_out = LeftOut(fused.layers.layers, engine.split.num_nodes, CPU)
+    fused.layers = left_out
 
 
 def always(*_: object) -> bool:
@@ -220,8 +219,7 @@ def generated_code(graph: GraphModule, backward: bool) -> str:
         inputs = [_on_card(node.meta["val"]) for node in graph.graph.find_nodes(op="placeholder")]
     FakeTensorProp(graph, mode).propagate_dont_convert_inputs(*inputs)
     view_to_reshape(graph)
-    options = {**OPTIONS, "post_grad_custom_pre_pass": None}
-    with V.set_debug_handler(DebugContext()), V.set_fake_mode(mode), config.patch(options):
+    with V.set_debug_handler(DebugContext()), V.set_fake_mode(mode), config.patch(OPTIONS):
         post_grad.post_grad_passes(graph, not backward)
         lowering = GraphLowering(graph, example_inputs=inputs, shape_env=mode.shape_env, is_backward=backward)
         with V.set_graph_handler(lowering):

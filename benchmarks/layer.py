@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 
 from relational_transformer import RelationalTransformerLayer
-from relational_transformer.training.provenance import hardware
+from relational_transformer.runs.provenance import hardware
 
 HEAD_SIZE = 16
 NODE_HIDDEN_SIZE = 32

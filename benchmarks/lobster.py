@@ -14,6 +14,8 @@ from dataclasses import replace
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from relational_transformer.fleet.fleet import Fleet, initialise
+from relational_transformer.fleet.precision import Precision, set_matrix_products
 from relational_transformer.lobster import SETTINGS, LobsterProtocol, build_model
 from relational_transformer.lobster.batches import draw, group_by_size
 from relational_transformer.lobster.data import load_split
@@ -21,9 +23,7 @@ from relational_transformer.lobster.engine import Engine
 from relational_transformer.lobster.evaluation import Evaluator
 from relational_transformer.lobster.settings import ModelName
 from relational_transformer.lobster.stack import FleetStack
-from relational_transformer.training.fleet import Fleet, initialise
-from relational_transformer.training.precision import Precision, set_matrix_products
-from relational_transformer.training.provenance import hardware
+from relational_transformer.runs.provenance import hardware
 
 STEPS_OF_PART = {"cuda": 32, "cpu": 1}
 

@@ -19,14 +19,14 @@ from typing import get_args
 import torch
 from turns import turn
 
+from relational_transformer.fleet.fleet import Fleet, initialise
+from relational_transformer.fleet.precision import Precision
+from relational_transformer.runs.provenance import hardware
 from relational_transformer.sokoban import RECIPES, Agent, Environment, Levels, Recipe, generate_levels, load_levels
 from relational_transformer.sokoban.agent import Model
 from relational_transformer.sokoban.chance import draw, first_levels
 from relational_transformer.sokoban.engine import Engine
 from relational_transformer.sokoban.size_classes import size_classes
-from relational_transformer.training.fleet import Fleet, initialise
-from relational_transformer.training.precision import Precision
-from relational_transformer.training.provenance import hardware
 
 DRAWN = 64
 FULL_RUN = RECIPES["batched"].steps

@@ -22,18 +22,17 @@ from typing import get_args
 import torch
 from turns import turn
 
+from relational_transformer.fleet.adam import Adam
+from relational_transformer.fleet.fleet import Fleet, initialise
+from relational_transformer.fleet.precision import Precision, set_precision
 from relational_transformer.nn import kernels
 from relational_transformer.processors.settings import find_settings
 from relational_transformer.reasoning.build import build_network
-from relational_transformer.training.data import draw, load_split
-from relational_transformer.training.engine import Engine
+from relational_transformer.runs.provenance import hardware
+from relational_transformer.training.config import Protocol
+from relational_transformer.training.data import draw, load_split, make_split
 from relational_transformer.training.evaluation import Evaluator
-from relational_transformer.training.fleet import Fleet, initialise
-from relational_transformer.training.precision import Precision, set_precision
-from relational_transformer.training.protocol import Protocol
-from relational_transformer.training.provenance import hardware
-from relational_transformer.training.slices import Shares
-from relational_transformer.training.splits import make_split
+from relational_transformer.training.step import TrainingStep, linears_of_encoders
 
 STEPS_OF_PART = 80
 MODES = {"on": [True], "off": [False], "both": [False, True], "auto": ["auto"]}
@@ -46,30 +45,27 @@ def measure(task: str, model: str, num_seeds: int, precision: Precision, argumen
     settings = replace(find_settings(model), **({"num_layers": arguments.layers} if arguments.layers else {}))
     protocol = Protocol(train_examples=arguments.examples)
     data = make_split(task, "train", protocol)
-    engines: list[Engine] = []
+    engines: list[TrainingStep] = []
     for number in range(arguments.at_once):
         seeds = range(number * num_seeds, (number + 1) * num_seeds)
         models = [initialise(lambda: build_network(task, settings), seed) for seed in seeds]
         network = models[0].to(device)
         set_precision(precision, network)
-        engine = Engine(
+        fleet = Fleet(models, device)
+        linears = linears_of_encoders(network)
+        engine = TrainingStep(
             network,
-            Fleet(models, device),
+            fleet,
             load_split(network, data, device),
-            learning_rate=settings.learning_rate,
+            Adam(fleet, settings.learning_rate, linears=linears, compiled=arguments.compile),
             batch_size=settings.batch_size,
             precision=precision,
             compiled=arguments.compile,
         )
-        if engines:
-            engine.share_compiled(engines[0])
         engines.append(engine)
     streams: list[torch.cuda.Stream | None] = [torch.cuda.Stream() if on_cuda else None for _ in engines]
-    if arguments.sliced:
-        shares = Shares(device, len(engines))
-        streams = [shares.take().stream for _ in engines]
 
-    def each() -> Iterator[tuple[int, Engine]]:
+    def each() -> Iterator[tuple[int, TrainingStep]]:
         """The fleets, each on its stream."""
         for number, (engine, stream) in enumerate(zip(engines, streams, strict=True)):
             with contextlib.nullcontext() if stream is None else torch.cuda.stream(stream):
@@ -93,7 +89,7 @@ def measure(task: str, model: str, num_seeds: int, precision: Precision, argumen
     for _, engine in each():
         lengths = sorted(set(engine.hints_of_step), key=engine.hints_of_step.count, reverse=True)
         for step in (engine.hints_of_step.index(length) for length in lengths):  # compile and capture every bucket
-            engine.step(step)
+            engine.make(step)
         wait()
     ready = time.perf_counter() - started
     engine = engines[0]
@@ -108,7 +104,7 @@ def measure(task: str, model: str, num_seeds: int, precision: Precision, argumen
             steps = range(STEPS_OF_PART) if on_cuda else range(2)
             for step in steps:
                 for _, one in each():
-                    one.step(step)
+                    one.make(step)
             wait()
             made += len(steps) * settings.batch_size * num_seeds * len(engines)
             hint_steps += sum(max(1, engine.hints_of_step[step] - 1) for step in steps)
@@ -140,7 +136,7 @@ def recorded(evaluator: Evaluator, fleet: Fleet) -> Callable[[], object]:
     return graph.replay
 
 
-def profile(each: Callable[[], Iterator[tuple[int, Engine]]], on_cuda: bool) -> None:
+def profile(each: Callable[[], Iterator[tuple[int, TrainingStep]]], on_cuda: bool) -> None:
     """Print what four steps of every fleet launch; kernels that run side by side each count with their own time. On a
     CPU, print the operations that take longest by themselves."""
     hint_steps = 0
@@ -149,7 +145,7 @@ def profile(each: Callable[[], Iterator[tuple[int, Engine]]], on_cuda: bool) -> 
         started = time.perf_counter()
         for number in range(4):
             for _, engine in each():
-                engine.step(number)
+                engine.make(number)
                 hint_steps += max(1, engine.hints_of_step[number] - 1)
         if on_cuda:
             torch.cuda.synchronize()
@@ -169,7 +165,6 @@ def main() -> None:
     parser.add_argument("--fleets", nargs="+", default=["1:fp32"], help="SEEDS:PRECISION, several of them")
     parser.add_argument("--kernels", choices=MODES, default="both", help="fused kernels (CUDA only)")
     parser.add_argument("--at-once", type=int, default=1, help="so many such fleets, each on a stream of its own")
-    parser.add_argument("--sliced", action="store_true", help="with --at-once: each on its share of multiprocessors")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--layers", type=int, help="other than the model's own number")
     parser.add_argument("--examples", type=int, default=10_000, help="size of the training set")
@@ -180,8 +175,6 @@ def main() -> None:
     )
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     arguments = parser.parse_args()
-    if arguments.sliced and not arguments.device.startswith("cuda"):
-        parser.error("slices are of a CUDA device")
 
     print(
         f"{arguments.model} on {arguments.task}, {hardware(torch.device(arguments.device))}, torch {torch.__version__}"

@@ -111,7 +111,7 @@ def test_no_command_at_all_shows_the_help_and_fails(greet, capsys):
 
 def test_version_is_that_of_the_package(capsys):
     assert cli.main(["--version"]) == 0
-    assert capsys.readouterr().out == f"relational-transformer {relational_transformer.__version__}\n"
+    assert capsys.readouterr().out == f"relational-attention {relational_transformer.__version__}\n"
 
 
 def test_a_wrong_command_lists_the_right_ones(greet, capsys):

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_counts_what_every_piece_of_a_step_launches():
-    command = [sys.executable, "benchmarks/launches.py", "insertion_sort", "transformer", "--seeds", "2"]
+    command = [sys.executable, "benchmarks/launches.py", "insertion_sort", "rt", "--seeds", "2"]
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     assert "a training step of 16 hints" in done.stdout

@@ -31,14 +31,25 @@ def test_links_lead_somewhere(page: Path):
     assert not missing
 
 
-def test_tables_and_picture_are_those_of_the_recorded_results(tmp_path: Path):
-    readme = tmp_path / "README.md"
-    readme.write_text(README)
-    command = ["report", str(REPOSITORY / "results"), "--write", str(readme), "--out", str(tmp_path / "report")]
-    assert cli.main(command) == 0
-    assert readme.read_text() == README, "rt report results --write README.md"
+@pytest.mark.parametrize(("page", "table"), [("docs/results.md", []), ("README.md", ["--table", "edge_updates"])])
+def test_tables_are_those_of_the_recorded_results(page: str, table: list[str], tmp_path: Path):
+    text = (REPOSITORY / page).read_text()
+    copy = tmp_path / "page.md"
+    copy.write_text(text)
+    assert cli.main(["report", str(REPOSITORY / "results"), *table, "--write", str(copy)]) == 0
+    assert copy.read_text() == text, f"rt report results {' '.join(table)} --write {page}"
+
+
+def test_picture_is_that_of_the_recorded_results(tmp_path: Path):
+    assert cli.main(["report", str(REPOSITORY / "results"), "--out", str(tmp_path / "report")]) == 0
     picture = REPOSITORY / "docs/images/edge-updates.svg"
     assert picture.read_text() == (tmp_path / "report/figures/edge_updates.svg").read_text()
+
+
+def test_readme_is_short_enough_to_finish():
+    """About 900 words of prose and tables, without code, the generated table and the citation."""
+    prose = re.sub(r"^```.*?^```|<!-- results: begin.*results: end -->", "", README, flags=re.DOTALL | re.MULTILINE)
+    assert len(prose.split()) < 1_000
 
 
 def test_layout_names_folders_that_exist():

@@ -15,9 +15,9 @@ from relational_transformer.reports.formats import to_markdown
 from relational_transformer.reports.measured import read_results
 from relational_transformer.reports.other_tables import sokoban
 from relational_transformer.reports.variants import title_on
+from relational_transformer.runs import RunFolder
 from relational_transformer.sokoban import RECIPES
 from relational_transformer.sokoban.curves import draw_comparison
-from relational_transformer.training import RunFolder
 
 REPOSITORY = Path(__file__).parents[2]
 PAPER_STEPS = RECIPES["original"].steps

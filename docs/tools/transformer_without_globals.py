@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import torch
 
+from relational_transformer.fleet.devices import default_device, find_device
 from relational_transformer.processors import find_settings
 from relational_transformer.processors.processor import GraphState
 from relational_transformer.processors.transformer import Transformer
 from relational_transformer.training import PROTOCOLS, TrainConfig
-from relational_transformer.training.devices import default_device, find_device
 from relational_transformer.training.session import train
 
 forward = Transformer.forward

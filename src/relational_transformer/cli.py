@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(help_text())
         return 0
     if name == "--version":
-        print(f"relational-transformer {__version__}")
+        print(f"relational-attention {__version__}")
         return 0
     try:
         run_command(name, rest)
@@ -129,7 +129,7 @@ def extra_of(module: str | None) -> str | None:
 
 def _requirements() -> list[str]:
     try:
-        return metadata.requires("relational-transformer") or []
+        return metadata.requires("relational-attention") or []
     except metadata.PackageNotFoundError:  # run from a checkout that is not installed
         return []
 

@@ -4,6 +4,8 @@ import pytest
 import torch
 
 from relational_transformer.clrs import sample
+from relational_transformer.fleet.fleet import Fleet, initialise
+from relational_transformer.fleet.precision import set_precision
 from relational_transformer.nn import kernels
 from relational_transformer.nn.kernels.whole_layer.inference import Inference
 from relational_transformer.nn.kernels.whole_layer.operator import OPERATORS
@@ -12,9 +14,7 @@ from relational_transformer.processors.settings import find_settings
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.training.data import load_split
 from relational_transformer.training.evaluation import Evaluator
-from relational_transformer.training.fleet import Fleet, initialise
-from relational_transformer.training.kernel_layers import KernelLayers
-from relational_transformer.training.precision import set_precision
+from relational_transformer.training.fused_step import KernelLayers
 from tests.nn.kernels.whole_layer.test_whole_layer import make_inputs, make_layer, with_and_without_edge_update
 
 pytestmark = [
@@ -33,7 +33,7 @@ def make_evaluator(
     set_precision("bf16", network)
     split = load_split(network, sample(task, examples, 16, 0), device)
     evaluator = Evaluator(network, split, seeds, "bf16", compiled=compiled)
-    if not evaluator._around.fits:
+    if not evaluator._fused.fits:
         pytest.skip("layers are no kernels on this device")
     return evaluator, Fleet(models, device)
 
@@ -54,7 +54,7 @@ def test_layers_that_keep_nothing_make_the_same_bits(nodes: int, update_edges: b
     assert torch.equal(found_edges, new_edges if update_edges else inputs[1])
 
 
-@pytest.mark.parametrize("model", ["rt", "rt_no_edge_updates", "transformer"])
+@pytest.mark.parametrize("model", ["rt", "rt_no_edge_updates"])
 def test_a_recorded_validation_is_repeated_with_the_parameters_of_the_day(model: str):
     evaluator, fleet = make_evaluator("binary_search", 3, 300, compiled=True, model=model)
     first = evaluator.scores(fleet.parameters)
@@ -73,7 +73,6 @@ def test_a_recorded_validation_is_repeated_with_the_parameters_of_the_day(model:
     ("task", "model"),
     [
         *(("binary_search", "rt"), ("bfs", "rt"), ("naive_string_matcher", "rt"), ("bfs", "rt_no_edge_updates")),
-        *(("binary_search", "transformer"), ("bfs", "transformer")),
     ],
 )
 def test_scores_are_about_those_of_whole_steps(monkeypatch, task: str, model: str):

@@ -5,7 +5,8 @@ import torch
 
 from relational_transformer.clrs import ALGORITHMS
 from relational_transformer.processors.settings import TUNED
-from relational_transformer.training import Protocol, RunFolder, TrainConfig, Trainer
+from relational_transformer.runs import RunFolder
+from relational_transformer.training import Protocol, TrainConfig, Trainer
 
 pytestmark = [
     pytest.mark.gpu,

@@ -13,7 +13,7 @@ from relational_transformer.lobster import (
     RelationalSettings,
 )
 from relational_transformer.lobster.settings import ModelName, Settings
-from relational_transformer.training.run_folder import RunFolder
+from relational_transformer.runs.run_folder import RunFolder
 
 RELATIONAL = RelationalSettings(
     num_layers=2, num_heads=2, head_size=4, node_hidden_size=6, edge_size=6, edge_hidden_sizes=(5, 3), output_size=7,

@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from relational_transformer.fleet.fleet import Fleet, initialise
+from relational_transformer.fleet.memory import saved_bytes
+from relational_transformer.fleet.precision import Precision
 from relational_transformer.lobster import build_model, sample, spread_sizes
 from relational_transformer.lobster import engine as engine_module
 from relational_transformer.lobster.batches import draw, group_by_size
@@ -13,9 +16,6 @@ from relational_transformer.lobster.data import load_split
 from relational_transformer.lobster.engine import Engine
 from relational_transformer.lobster.settings import ModelName
 from relational_transformer.lobster.stack import FleetStack
-from relational_transformer.training.fleet import Fleet, initialise
-from relational_transformer.training.memory import saved_bytes
-from relational_transformer.training.precision import Precision
 from tests.lobster.small import CPU, SMALL
 
 SEEDS = (0, 1, 2)
@@ -76,7 +76,7 @@ def test_layers_are_recomputed_where_memory_is_short(monkeypatch):
     engine = make_engine()
     load(engine)
     assert engine._must_recompute() is False
-    monkeypatch.setattr("relational_transformer.training.memory.free_bytes", lambda device: 1_000)
+    monkeypatch.setattr("relational_transformer.fleet.memory.free_bytes", lambda device: 1_000)
     assert engine._must_recompute() is True
 
 

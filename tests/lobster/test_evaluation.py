@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from relational_transformer.fleet.fleet import Fleet, initialise
 from relational_transformer.lobster import (
     SETTINGS,
     LobsterConfig,
@@ -17,8 +18,7 @@ from relational_transformer.lobster.data import load_split
 from relational_transformer.lobster.evaluation import Evaluator, check_memory, parts_of
 from relational_transformer.lobster.settings import ModelName
 from relational_transformer.lobster.stack import FleetStack
-from relational_transformer.training.fleet import Fleet, initialise
-from relational_transformer.training.run_folder import RunFolder
+from relational_transformer.runs.run_folder import RunFolder
 from tests.lobster.small import CPU, SMALL
 
 LOBSTERS = sample(np.array([4, 30, 9, 17, 5, 22, 13]), seed=3)

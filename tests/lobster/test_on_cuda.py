@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from relational_transformer.fleet.precision import Precision, for_computing, set_matrix_products
 from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol, LobsterTrainer, RelationalSettings
 from relational_transformer.lobster.batches import draw, group_by_size
 from relational_transformer.lobster.stack import FleetStack
-from relational_transformer.training.precision import Precision, for_computing, set_matrix_products
-from relational_transformer.training.run_folder import RunFolder
+from relational_transformer.runs.run_folder import RunFolder
 
 pytestmark = [
     pytest.mark.gpu,
@@ -102,7 +102,7 @@ def test_baselines_train_in_bfloat16_and_float32_alike(tmp_path, model):
 
 def test_recomputed_layers_train_like_stored_ones(tmp_path, monkeypatch):
     stored = run(config(compile="on"), tmp_path / "stored")
-    monkeypatch.setattr("relational_transformer.training.memory.free_bytes", lambda device: 0)
+    monkeypatch.setattr("relational_transformer.fleet.memory.free_bytes", lambda device: 0)
     recomputed = run(config(compile="on"), tmp_path / "recomputed")
     assert (stored.engine.recompute, recomputed.engine.recompute) == (False, True)
     torch.testing.assert_close(recomputed.losses[0], stored.losses[0], rtol=1e-3, atol=0.0)

@@ -17,8 +17,8 @@ from relational_transformer import lobster
 from relational_transformer.lobster import LobsterConfig, LobsterTrainer
 from relational_transformer.lobster.evaluation import Evaluator
 from relational_transformer.lobster.settings import ModelName
-from relational_transformer.training.checkpoint import read_checkpoint
-from relational_transformer.training.run_folder import RunFolder
+from relational_transformer.runs.checkpoint import read_checkpoint
+from relational_transformer.runs.run_folder import RunFolder
 from tests.lobster.small import CPU, PROTOCOL, RELATIONAL, run_to_the_end, small_config
 
 
@@ -130,17 +130,6 @@ def test_a_run_that_was_left_goes_on_to_the_same_bits(tmp_path):
     assert result["seeds"] == expected["seeds"]
     assert torch.equal(resumed.fleet.values, whole.fleet.values)
     assert resumed.metrics() == whole.metrics()
-
-
-def test_a_run_that_is_out_of_time_is_the_run_of_so_many_graphs(tmp_path):
-    """It ends with a validation, and its result is that of a run that was asked for no more."""
-    result = lobster.train(small_config(), str(tmp_path / "stopped"), CPU, seconds=0.0)
-    protocol = replace(PROTOCOL, examples=40)
-    _, expected = run_to_the_end(small_config(protocol=protocol), tmp_path / "short")
-    assert result["seeds"] == expected["seeds"]
-    assert LobsterConfig.from_dict(result["config"]) == small_config(protocol=protocol)
-    assert (result["asked_examples"], expected["asked_examples"]) == (PROTOCOL.examples, 40)
-    assert len((tmp_path / "stopped" / "metrics.jsonl").read_text().splitlines()) == 1
 
 
 def test_a_finished_run_is_not_run_again_and_other_settings_are_refused(tmp_path):

@@ -108,7 +108,7 @@ def test_the_card_says_how_to_load_it(hub: FolderHub, model: Pretrained, line: s
     assert line in card
     assert f'{type(model).__name__}.from_pretrained("you/mine")' in card
     assert f"of {sum(parameter.numel() for parameter in model.parameters()):,} parameters" in card
-    assert card.startswith("---\nlibrary_name: relational-transformer\n")
+    assert card.startswith("---\nlibrary_name: relational-attention\n")
 
 
 def test_a_card_that_is_there_stays(hub: FolderHub):

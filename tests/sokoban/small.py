@@ -6,9 +6,9 @@ from pathlib import Path
 
 import torch
 
+from relational_transformer.runs import RunFolder
 from relational_transformer.sokoban import AgentSettings, Levels, Recipe, SokobanConfig, load_splits
 from relational_transformer.sokoban.trainer import SokobanTrainer
-from relational_transformer.training import RunFolder
 
 CORRIDOR = """; 0
 ######

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
+from relational_transformer.fleet.fleet import Fleet, initialise
 from relational_transformer.sokoban import Agent, Environment, parse_levels
 from relational_transformer.sokoban.agent import Decision, Memo
 from relational_transformer.sokoban.evaluation import no_memo
 from relational_transformer.sokoban.fleet_agent import FleetAgent
 from relational_transformer.sokoban.observation import Observation
-from relational_transformer.training.fleet import Fleet, initialise
 from tests.sokoban.small import ROOMS, SETTINGS
 
 MODELS = ("transformer", "rt")
@@ -113,7 +113,7 @@ def test_a_fleet_decides_as_its_agents_do_and_has_their_gradients(model: str, re
         for parameter in agents[1].parameters():
             parameter.mul_(0.9)
     fleet = Fleet(agents, torch.device("cpu"))
-    together = FleetAgent(agents[0], fleet.num_seeds, compiled=False)
+    together = FleetAgent(agents[0], compiled=False)
     together.recompute = recompute
     seen, kept = observe(), memo(kept=True)
     values = fleet.values.detach().requires_grad_()

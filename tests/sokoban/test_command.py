@@ -12,12 +12,12 @@ import pytest
 from relational_transformer.cli import main
 from relational_transformer.commands import play_keyboard
 from relational_transformer.commands.train_sokoban_display import show_result
+from relational_transformer.runs import RunFolder
 from relational_transformer.sokoban import Recipe, SokobanConfig, load_agent, load_levels
 from relational_transformer.sokoban.chance import test_noise as noise_of_test
 from relational_transformer.sokoban.evaluation import Player, solved_levels
 from relational_transformer.sokoban.rules import TIME_LIMIT
 from relational_transformer.sokoban.splits import remember_folder
-from relational_transformer.training import RunFolder
 from tests.sokoban.small import LONG_CORRIDOR, ROOMS, write_levels
 
 SMALL = ["--size", "16", "--num-layers", "1", "--games", "4", "--steps", "480", "--report-interval", "240"]

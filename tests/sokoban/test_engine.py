@@ -6,14 +6,14 @@ import functools
 import pytest
 import torch
 
+from relational_transformer.fleet.fleet import Fleet, initialise
+from relational_transformer.fleet.precision import Precision
 from relational_transformer.sokoban import Agent, Environment, Recipe, parse_levels
 from relational_transformer.sokoban.agent import Decision, Memo
 from relational_transformer.sokoban.chance import draw, first_levels
 from relational_transformer.sokoban.engine import Engine
 from relational_transformer.sokoban.evaluation import no_memo
 from relational_transformer.sokoban.size_classes import size_classes
-from relational_transformer.training.fleet import Fleet, initialise
-from relational_transformer.training.precision import Precision
 from tests.sokoban.small import CORRIDOR, ROOMS, SETTINGS
 
 RECIPE = Recipe(num_games=3, window=4, learning_rate=1e-2, gradient_clip=2.0)
@@ -156,7 +156,7 @@ def test_compiled_layers_learn_what_plain_ones_do(monkeypatch):
 def test_steps_are_computed_again_where_memory_is_short_with_the_same_numbers(monkeypatch):
     engines = []
     for free in (10**12, 1_000):
-        monkeypatch.setattr("relational_transformer.training.memory.free_bytes", lambda device, free=free: free)
+        monkeypatch.setattr("relational_transformer.fleet.memory.free_bytes", lambda device, free=free: free)
         engine = make_engine((3,), model="rt", games=2)
         engine.update()
         engines.append(engine)

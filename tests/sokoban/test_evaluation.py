@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from relational_transformer.fleet.fleet import initialise
 from relational_transformer.sokoban import Agent, Levels, generate_levels
 from relational_transformer.sokoban import evaluation as room
 from relational_transformer.sokoban.chance import test_noise as noise_of_test
@@ -10,7 +11,6 @@ from relational_transformer.sokoban.evaluation import Player, solved_levels
 from relational_transformer.sokoban.levels import join_levels, parse_levels
 from relational_transformer.sokoban.rules import TIME_LIMIT
 from relational_transformer.sokoban.trained import agent_actions
-from relational_transformer.training.fleet import initialise
 from tests.sokoban.slow_game import SlowGame
 from tests.sokoban.small import CORRIDOR, LONG_CORRIDOR, SETTINGS, rows_of
 

@@ -6,12 +6,12 @@ from itertools import combinations
 import pytest
 import torch
 
+from relational_transformer.fleet.fleet import Fleet, initialise
 from relational_transformer.sokoban import Agent, Environment, Levels, Recipe, generate_levels, parse_levels
 from relational_transformer.sokoban.chance import draw, first_levels
 from relational_transformer.sokoban.engine import Engine
 from relational_transformer.sokoban.observation import Observation
 from relational_transformer.sokoban.size_classes import SizeClass, node_capacity, size_classes
-from relational_transformer.training.fleet import Fleet, initialise
 from tests.sokoban.small import CORRIDOR, ROOMS, SETTINGS
 
 LEVELS = generate_levels(300, seed=5)

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from relational_transformer.runs import RunFolder
 from relational_transformer.sokoban import load_agent, load_splits
 from relational_transformer.sokoban.trained import levels_of_run
-from relational_transformer.training import RunFolder
 from tests.sokoban.small import CORRIDOR, ROOMS, open_trainer, small_config, write_levels
 
 

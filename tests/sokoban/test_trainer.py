@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from relational_transformer.runs import RunFolder
+from relational_transformer.runs.checkpoint import read_checkpoint
 from relational_transformer.sokoban import Recipe, SokobanConfig, load_splits, train
-from relational_transformer.sokoban.trainer import UPDATES_AT_ONCE, SokobanTrainer
-from relational_transformer.training import RunFolder
-from relational_transformer.training.checkpoint import read_checkpoint
+from relational_transformer.sokoban.trainer import UPDATES_AT_ONCE
 from tests.sokoban.small import LONG_CORRIDOR, SETTINGS, open_trainer, run_to_the_end, small_config, write_levels
 
 CPU = torch.device("cpu")
@@ -71,45 +71,6 @@ def test_a_run_stopped_anywhere_goes_on_to_the_same_bits(tmp_path):
     assert torch.equal(resumed.best, whole.best)
     assert result["seeds"] == expected["seeds"]
     assert folder.metrics.read_text() == (tmp_path / "whole" / "metrics.jsonl").read_text()
-
-
-def test_a_run_that_is_cut_short_is_the_run_of_as_many_steps(tmp_path):
-    levels = write_levels(tmp_path / "levels")
-    config = small_config(levels, seeds=(0, 1))  # 480 steps in parts of 120
-    shorter = replace(config, recipe=replace(config.recipe, steps=240))
-    whole, expected = run_to_the_end(shorter, tmp_path / "whole", levels)
-    with open_trainer(config, tmp_path / "cut", levels) as trainer:
-        running = trainer.run()
-        next(running)
-        trainer.save()
-        next(running)
-        trainer.end_with_this_part()
-        assert trainer.progress().total_steps == 240
-    assert SokobanConfig.from_dict(RunFolder(tmp_path / "cut").read_config()) == shorter
-    resumed, result = run_to_the_end(shorter, tmp_path / "cut", levels)  # from the checkpoint before it was cut
-    assert result["config"] == expected["config"]
-    assert result["config"]["recipe"]["steps"] == 240
-    assert result["seeds"] == expected["seeds"]
-    assert torch.equal(resumed.fleet.values, whole.fleet.values)
-    for name in ("metrics.jsonl", "config.json"):
-        assert (tmp_path / "cut" / name).read_text() == (tmp_path / "whole" / name).read_text()
-
-
-def test_the_report_of_a_run_may_cut_it_short(tmp_path):
-    levels = write_levels(tmp_path / "levels")
-    config = small_config(levels)
-    result = train(
-        config,
-        str(tmp_path / "run"),
-        CPU,
-        levels=load_splits(levels, 1_000),
-        report=SokobanTrainer.end_with_this_part,
-        report_seconds=0.0,
-    )
-    assert result["config"]["recipe"]["steps"] == 120
-    assert [row["examples"] for row in RunFolder(tmp_path / "run").read_metrics()] == [120]
-    again = train(replace(config, recipe=replace(config.recipe, steps=120)), str(tmp_path / "run"), CPU)
-    assert again == json.loads(json.dumps(result))
 
 
 def test_a_finished_run_is_not_run_again_and_other_settings_are_refused(tmp_path):

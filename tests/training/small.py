@@ -6,7 +6,8 @@ from pathlib import Path
 import torch
 
 from relational_transformer.processors.settings import TUNED, Settings
-from relational_transformer.training import Protocol, RunFolder, TrainConfig, Trainer
+from relational_transformer.runs import RunFolder
+from relational_transformer.training import Protocol, TrainConfig, Trainer
 
 SETTINGS = replace(
     TUNED["rt"],

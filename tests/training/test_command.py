@@ -8,8 +8,9 @@ import pytest
 
 from relational_transformer import cli
 from relational_transformer.commands.train import TrainArguments, _protocol
-from relational_transformer.training import PROTOCOLS, Protocol, RunFolder
-from tests.training.test_tensorboard import curve
+from relational_transformer.runs import RunFolder
+from relational_transformer.training import PROTOCOLS, Protocol
+from tests.runs.test_tensorboard import curve
 
 MODEL = ["--hidden-size", "8", "--num-heads", "2", "--num-layers", "1", "--precision", "fp32", "--device", "cpu"]
 PROTOCOL = {

@@ -5,8 +5,7 @@ import torch
 from relational_transformer.clrs.sampling import sample
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.training import Protocol
-from relational_transformer.training.data import draw, length_buckets, load_split
-from relational_transformer.training.splits import make_split
+from relational_transformer.training.data import draw, length_buckets, load_split, make_split
 from tests.training.small import SETTINGS
 
 

@@ -2,13 +2,13 @@ import pytest
 import torch
 
 from relational_transformer.clrs.sampling import sample
+from relational_transformer.fleet.fleet import Fleet, initialise
+from relational_transformer.fleet.precision import set_precision
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.reasoning.scores import count_all, mean_score
 from relational_transformer.training import evaluation
 from relational_transformer.training.data import load_split
 from relational_transformer.training.evaluation import Evaluator
-from relational_transformer.training.fleet import Fleet, initialise
-from relational_transformer.training.precision import set_precision
 from tests.training.small import SETTINGS
 
 

@@ -8,19 +8,18 @@ import torch
 from torch import Tensor
 
 from relational_transformer.clrs.sampling import sample
+from relational_transformer.fleet import pieces
+from relational_transformer.fleet.fleet import Fleet, initialise
+from relational_transformer.fleet.over_seeds import over_seeds
+from relational_transformer.fleet.precision import Precision, for_computing, set_precision
 from relational_transformer.nn import kernels
 from relational_transformer.processors.settings import Settings, find_settings
-from relational_transformer.processors.transformer import Transformer
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.reasoning.folded_steps import answer
-from relational_transformer.training import evaluation, evaluation_around_layers
+from relational_transformer.training import evaluation
 from relational_transformer.training.data import load_split
-from relational_transformer.training.evaluation import Evaluator
-from relational_transformer.training.fleet import Fleet, initialise
-from relational_transformer.training.kernel_layers import KernelLayers, NodeLayers, RelationalLayers, Vectors
-from relational_transformer.training.over_seeds import over_seeds
-from relational_transformer.training.parts import Part
-from relational_transformer.training.precision import Precision, for_computing, set_precision
+from relational_transformer.training.evaluation import Evaluator, Part
+from relational_transformer.training.fused_step import KernelLayers
 from tests.nn.kernels.whole_layer.emulation import COMPILER, emulator_in_use
 from tests.training.small import SETTINGS
 
@@ -37,42 +36,29 @@ def make(task: str, settings: Settings, precision: Precision, compiled: bool = F
     return Evaluator(models[0], split, len(SEEDS), precision, compiled=compiled), Fleet(models, CPU)
 
 
-TRANSFORMER = replace(SETTINGS, processor="transformer", pointers_from_edges=False)
-
-with_and_without_edges = pytest.mark.parametrize("settings", [SETTINGS, TRANSFORMER], ids=["rt", "transformer"])
-
-
 @pytest.fixture
 def plain_layers(monkeypatch):
     """Plain layers in any precision in the place of kernels, and parts of few examples."""
 
-    def inference(self: KernelLayers, parameters: list[dict[str, Tensor]]) -> Callable[..., Vectors]:
-        def run(nodes: Tensor, edges: Tensor | None) -> Vectors:
+    def inference(self: KernelLayers, parameters: list[dict[str, Tensor]]) -> Callable[..., tuple[Tensor, Tensor]]:
+        def run(nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
             for layer, of_layer in zip(self.layers, parameters, strict=True):
-                forward = over_seeds(layer, "forward")
-                if edges is None:
-                    nodes = forward(of_layer, nodes, None)
-                else:
-                    nodes, edges = forward(of_layer, nodes, edges)
+                nodes, edges = over_seeds(layer, "forward")(of_layer, nodes, edges)
             return nodes, edges
 
         return run
 
-    for kind in (RelationalLayers, NodeLayers):
-        monkeypatch.setattr(kind, "lay_out_forward", lambda self, by_name, _: self.parameters(by_name))
-        monkeypatch.setattr(kind, "inference", inference)
+    monkeypatch.setattr(KernelLayers, "lay_out_forward", lambda self, by_name, _: self.parameters(by_name))
+    monkeypatch.setattr(KernelLayers, "inference", inference)
     monkeypatch.setattr(evaluation, "CHANNELS_IN_CACHE", 3 * len(SEEDS) * 25 * SETTINGS.hidden_size)
     monkeypatch.setattr(KernelLayers, "fit", True)
 
     def use(evaluator: Evaluator) -> None:
-        processor = evaluator.network.processor
-        layers = processor.layers if isinstance(processor, Transformer) else processor.transformer.layers
-        evaluator._around.layers.layers = list(layers)
+        evaluator._fused.layers.layers = list(evaluator.network.processor.transformer.layers)
 
     return use
 
 
-@with_and_without_edges
 @pytest.mark.parametrize("hint_mode", ["encoded_decoded", "decoded_only"])
 @pytest.mark.parametrize(
     "task",
@@ -85,8 +71,8 @@ def plain_layers(monkeypatch):
         "naive_string_matcher",  # trajectories of several lengths
     ],
 )
-def test_scores_are_those_of_whole_steps(plain_layers, monkeypatch, task: str, hint_mode, settings: Settings):
-    evaluator, fleet = make(task, replace(settings, hint_mode=hint_mode), "fp64")
+def test_scores_are_those_of_whole_steps(plain_layers, monkeypatch, task: str, hint_mode):
+    evaluator, fleet = make(task, replace(SETTINGS, hint_mode=hint_mode), "fp64")
     plain_layers(evaluator)
     assert len(evaluator.parts) > 1
     assert not evaluator.parts[0].counted.all()
@@ -95,19 +81,16 @@ def test_scores_are_those_of_whole_steps(plain_layers, monkeypatch, task: str, h
     torch.testing.assert_close(found, evaluator.scores(fleet.parameters), rtol=0.0, atol=1e-12)
 
 
-@with_and_without_edges
-def test_all_parts_and_steps_are_compiled_once(plain_layers, monkeypatch, settings: Settings):
+def test_all_parts_and_steps_are_compiled_once(plain_layers, monkeypatch):
     compiled = []
 
     def backend(graph, _):
         compiled.append(graph)
         return graph
 
-    monkeypatch.setattr(
-        evaluation_around_layers, "compiled_for", lambda f, _: torch.compile(f, fullgraph=True, backend=backend)
-    )
+    monkeypatch.setattr(pieces, "compiled_for", lambda f, *_, **__: torch.compile(f, fullgraph=True, backend=backend))
     torch.compiler.reset()  # it remembers other shapes
-    evaluator, fleet = make("bfs", settings, "bf16", compiled=True)
+    evaluator, fleet = make("bfs", SETTINGS, "bf16", compiled=True)
     plain_layers(evaluator)
     assert len({part.num_steps for part in evaluator.parts}) > 1
     evaluator.scores(fleet.parameters)
@@ -119,7 +102,6 @@ def test_all_parts_and_steps_are_compiled_once(plain_layers, monkeypatch, settin
     ("task", "model", "num_layers"),
     [
         *(("bfs", "rt", 1), ("bfs", "rt_core", 1), ("segments_intersect", "rt", 1), ("bfs", "rt_no_edge_updates", 2)),
-        *(("bfs", "transformer", 3), ("segments_intersect", "transformer", 1)),
     ],
 )
 def test_with_kernels_outputs_are_as_close_to_float64_as_those_of_whole_steps(task: str, model: str, num_layers: int):
@@ -127,11 +109,11 @@ def test_with_kernels_outputs_are_as_close_to_float64_as_those_of_whole_steps(ta
     settings = replace(find_settings(model), num_layers=num_layers, hint_mode="decoded_only")
     with emulator_in_use(), kernels.use_kernels(True):
         evaluator, fleet = make(task, settings, "bf16")
-        assert evaluator._around.fits
+        assert evaluator._fused.fits
         (part,) = evaluator.parts
         network = evaluator.network
-        evaluator._around._score = lambda _, *given: over_seeds(network, answer)({}, *given[:5])
-        found = evaluator._around.counter(fleet.parameters)(part)
+        evaluator._fused._score = lambda _, *given: over_seeds(network, answer)({}, *given[:5])
+        found = evaluator._fused.counter(fleet.parameters)(part)
     whole = whole_steps(evaluator, fleet, part, "bf16")
     set_precision("fp64", network)
     exact = whole_steps(evaluator, fleet, part, "fp64")

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from relational_transformer import lobster, sokoban
-from relational_transformer.training import RunFolder
-from relational_transformer.training.fleet import initialise
+from relational_transformer.fleet.fleet import initialise
+from relational_transformer.runs import RunFolder
 from relational_transformer.training.session import train
 from tests.lobster.small import small_config as small_lobster
 from tests.sokoban.small import small_config as small_sokoban

@@ -9,7 +9,7 @@ import torch
 from relational_transformer.clrs.sampling import sample
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.training.data import Split, load_split
-from relational_transformer.training.parts import cut_by_length
+from relational_transformer.training.evaluation import cut_by_length
 from tests.training.small import SETTINGS
 
 LENGTHS = np.array([5, 1, 9, 2, 5, 3, 9, 4, 2, 6, 5])

@@ -3,7 +3,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from relational_transformer.training import RunFolder, Trainer, load_network
+from relational_transformer.runs import RunFolder
+from relational_transformer.training import Trainer, load_network
 from relational_transformer.training.trained import evaluate_run
 from tests.training.small import PROTOCOL, SETTINGS, run_to_the_end, small_config
 
@@ -143,18 +144,8 @@ def test_recomputing_changes_no_bit(tmp_path):
     assert plain.engine.recompute is False
 
 
-def test_a_run_for_whose_shared_steps_memory_was_short_goes_on_without_sharing(tmp_path):
-    config, folder = small_config(), RunFolder(tmp_path)
-    with folder.opened(config.as_dict()):
-        first = Trainer(config, folder, torch.device("cpu"))
-        assert first.engine.may_share_steps
-        first.engine.may_share_steps = False
-        first.save()
-        assert not Trainer(config, folder, torch.device("cpu")).engine.may_share_steps
-
-
 def test_a_trajectory_too_long_for_memory_is_recomputed(tmp_path, monkeypatch):
-    from relational_transformer.training import memory
+    from relational_transformer.fleet import memory
 
     monkeypatch.setattr(memory, "free_bytes", lambda device: 10_000)
     trainer, _ = run_to_the_end(small_config(task="insertion_sort"), tmp_path / "run")

@@ -8,7 +8,7 @@ import optuna
 from optuna.storages import BaseStorage
 
 from relational_transformer.tuning import GridDescentSampler, open_storage, open_study, suggest
-from relational_transformer.tuning.journal_lock import locked
+from relational_transformer.tuning.storages.journal_lock import locked
 from relational_transformer.tuning.worker import run_trial, work
 from relational_transformer.tuning.workplace import workplace
 

@@ -8,8 +8,8 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from relational_transformer.training import RunFolder
-from relational_transformer.training.devices import default_device, find_device
+from relational_transformer.fleet.devices import default_device, find_device
+from relational_transformer.runs import RunFolder
 from relational_transformer.training.trained import evaluate_run
 
 from .evaluate_lobster import evaluate_lobster

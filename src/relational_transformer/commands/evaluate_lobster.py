@@ -6,9 +6,9 @@ from dataclasses import replace
 from rich.console import Console
 from rich.table import Table
 
+from relational_transformer.fleet.devices import find_device
 from relational_transformer.lobster import evaluate_run
-from relational_transformer.training.devices import find_device
-from relational_transformer.training.run_folder import RunFolder
+from relational_transformer.runs.run_folder import RunFolder
 
 from .train_lobster_display import meaning
 

@@ -33,7 +33,7 @@ class ReportArguments:
     format: Literal["markdown", "csv", "latex"] = "markdown"
     """How the table is printed."""
     write: Path | None = None
-    """A Markdown file: the table goes between its two marks (README.md has them)."""
+    """A Markdown file: the table goes between its two marks (docs/results.md has them)."""
     out: Path | None = None
     """A folder for the whole report."""
 

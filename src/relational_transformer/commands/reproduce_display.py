@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
+from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.sweeps import Run
 from relational_transformer.sweeps.engines import Engine
 from relational_transformer.sweeps.run import name_seeds
 from relational_transformer.sweeps.speeds import Speeds
 from relational_transformer.sweeps.sweep import Event, Outcome
-from relational_transformer.training.run_folder import RunFolder
 
 from .train_live_line import range_of
 

@@ -8,14 +8,15 @@ from typing import Annotated, Literal
 import tyro
 
 from relational_transformer.clrs.checks import check_name
+from relational_transformer.fleet.devices import default_device, find_device
+from relational_transformer.fleet.precision import Precision
 from relational_transformer.processors.settings import Settings, find_settings
-from relational_transformer.training import PROTOCOLS, Protocol, RunFolder, TrainConfig, Trainer
+from relational_transformer.runs import RunFolder
+from relational_transformer.runs.curves import draw_curves
+from relational_transformer.runs.tensorboard import TensorBoardCurves
+from relational_transformer.training import PROTOCOLS, Protocol, TrainConfig, Trainer
 from relational_transformer.training.config import CompileMode
-from relational_transformer.training.curves import draw_curves
-from relational_transformer.training.devices import default_device, find_device
-from relational_transformer.training.precision import Precision
 from relational_transformer.training.session import train
-from relational_transformer.training.tensorboard import TensorBoardCurves
 
 from .train_display import Display
 from .train_live_line import say

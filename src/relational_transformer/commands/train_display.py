@@ -6,7 +6,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from relational_transformer.training import RunFolder, TrainConfig, Trainer
+from relational_transformer.runs import RunFolder
+from relational_transformer.training import TrainConfig, Trainer
 
 from .train_live_line import LiveLine, duration, range_of, say
 

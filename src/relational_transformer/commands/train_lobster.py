@@ -3,12 +3,12 @@
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from relational_transformer.fleet.devices import default_device, find_device
+from relational_transformer.fleet.precision import Precision
 from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol, train
 from relational_transformer.lobster.settings import ModelName
+from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.training.config import CompileMode
-from relational_transformer.training.devices import default_device, find_device
-from relational_transformer.training.precision import Precision
-from relational_transformer.training.run_folder import RunFolder
 
 from .train_lobster_display import LobsterDisplay, show_result
 

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from relational_transformer.lobster import LobsterConfig, LobsterTrainer
 from relational_transformer.lobster.oracle import CAPS, equivalent_cap, oracle_loss
-from relational_transformer.training.run_folder import RunFolder
+from relational_transformer.runs.run_folder import RunFolder
 
 from .train_live_line import LiveLine, range_of, say
 

@@ -4,13 +4,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from relational_transformer.fleet.devices import default_device, find_device
+from relational_transformer.fleet.precision import Precision
+from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.sokoban import RECIPES, AgentSettings, Recipe, SokobanConfig, load_splits, train
 from relational_transformer.sokoban.agent import Model
 from relational_transformer.sokoban.curves import draw_curves
 from relational_transformer.training.config import CompileMode
-from relational_transformer.training.devices import default_device, find_device
-from relational_transformer.training.precision import Precision
-from relational_transformer.training.run_folder import RunFolder
 
 from .train_live_line import say
 from .train_sokoban_display import SokobanDisplay, show_result

@@ -7,9 +7,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.sokoban import SokobanConfig
 from relational_transformer.sokoban.trainer import SokobanTrainer
-from relational_transformer.training.run_folder import RunFolder
 
 from .train_live_line import LiveLine, duration, range_of, say
 

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from relational_transformer.clrs import ALGORITHMS, CORE_TASKS
+from relational_transformer.fleet.devices import default_device, find_device
 from relational_transformer.reports.archive import Archive
 from relational_transformer.reports.comparison import compare
 from relational_transformer.reports.measured import read_results
@@ -23,7 +24,6 @@ from relational_transformer.sweeps.cells import Cell
 from relational_transformer.sweeps.engines import EngineOptions, refuse
 from relational_transformer.sweeps.experiments import PAPER_SEEDS
 from relational_transformer.training import PROTOCOLS
-from relational_transformer.training.devices import default_device, find_device
 from relational_transformer.tuning import (
     Grid,
     GridDescentSampler,
@@ -38,7 +38,7 @@ from relational_transformer.tuning import (
 )
 from relational_transformer.tuning.grids import find_grid
 from relational_transformer.tuning.show import format_value, show
-from relational_transformer.tuning.storage import database_errors, one_sentence
+from relational_transformer.tuning.storages import database_errors, one_sentence
 from relational_transformer.tuning.training import TUNING_PROTOCOL, TaskTraining
 from relational_transformer.tuning.winner import winner_configs
 from relational_transformer.tuning.worker import LOOK_SECONDS

@@ -3,8 +3,8 @@
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, get_args
 
+from relational_transformer.fleet.precision import Precision
 from relational_transformer.training.config import CompileMode, check_seeds
-from relational_transformer.training.precision import Precision
 
 from .protocol import LobsterProtocol
 from .settings import SETTINGS, ModelName, Settings

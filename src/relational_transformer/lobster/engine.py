@@ -1,17 +1,16 @@
 """One training step of a whole fleet: groups of graphs of similar size, then Adam; on CUDA a graph launch for each."""
 
 from collections.abc import Callable
-from functools import cached_property, partial
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from relational_transformer.training.clipped_adam import ClippedAdam
-from relational_transformer.training.fleet import Fleet
-from relational_transformer.training.memory import is_too_much_to_keep, saved_bytes
-from relational_transformer.training.precision import Precision, for_computing
-from relational_transformer.training.recording import record
+from relational_transformer.fleet.adam import Adam
+from relational_transformer.fleet.fleet import Fleet
+from relational_transformer.fleet.graphs import Graphs
+from relational_transformer.fleet.memory import is_too_much_to_keep, saved_bytes
+from relational_transformer.fleet.precision import Precision, for_computing
 
 from .batches import Draw, node_buckets
 from .data import Split
@@ -37,7 +36,13 @@ class Engine:
         self.stack, self.fleet, self.split, self.batch_size = stack, fleet, split, settings.batch_size
         self.precision: Precision = precision
         self.device = fleet.values.device
-        self.adam = ClippedAdam(fleet, settings.learning_rate, settings.adam_epsilon, settings.gradient_clip, compiled)
+        self.adam = Adam(
+            fleet,
+            settings.learning_rate,
+            epsilon=settings.adam_epsilon,
+            clip=settings.gradient_clip,
+            compiled=compiled,
+        )
         seeds = fleet.num_seeds
         self.buckets = node_buckets(split.host_num_nodes, seeds, settings.batch_size)
         self.gradient = torch.zeros_like(fleet.values)
@@ -48,7 +53,7 @@ class Engine:
         self.index = torch.zeros(0, seeds, 1, dtype=torch.long, device=self.device)  # [steps · G, S, B / G]
         self.num_nodes: list[list[int]] = []
         self.recompute: bool | None = None
-        self._graphs: dict[int | None, Callable[[], None]] = {}
+        self._graphs = Graphs(self.device, self._changed)
 
     def load(self, drawn: Draw) -> None:
         """Take what the next steps are made of."""
@@ -57,7 +62,7 @@ class Engine:
         if self.device.type != "cuda":
             self.index = index
         elif self.index.shape != index.shape:
-            self._graphs.clear()  # they hold the address of the tensor they were captured with
+            self._graphs.forget()
             self.index = index.to(self.device)
         else:
             self.index.copy_(index.pin_memory(), non_blocking=True)
@@ -83,12 +88,8 @@ class Engine:
 
     def _run(self, num_nodes: int | None) -> None:
         """A group padded to `num_nodes`, or the update that ends a step (None)."""
-        if self.device.type != "cuda":
-            self._do(num_nodes)
-            return
-        if num_nodes not in self._graphs:
-            self._graphs[num_nodes] = self._capture(num_nodes)
-        self._graphs[num_nodes]()
+        step = partial(self._do, num_nodes)
+        self._graphs.run(num_nodes, step, rehearsal=partial(self._in_little_memory, step))
 
     def _do(self, num_nodes: int | None) -> None:
         if num_nodes is None:
@@ -127,25 +128,13 @@ class Engine:
         per_pair = (of_large - of_small) / max(1, large**2 - small**2)
         return is_too_much_to_keep(of_small + per_pair * (most**2 - small**2), self.device)
 
-    def _capture(self, num_nodes: int | None) -> Callable[[], None]:
-        """Record a group or an update as a CUDA graph."""
-        step = partial(self._do, num_nodes)
-        return record(
-            step, self._state(), self.device, rehearsal=partial(self._in_little_memory, step), pool=self._pool
-        )
-
     def _in_little_memory(self, step: Callable[[], None]) -> None:
         """The step through the same functions, without keeping activations: only the recorded one needs the memory."""
         recompute, self.stack.recompute = self.stack.recompute, True
         step()
         self.stack.recompute = recompute
 
-    @cached_property
-    def _pool(self) -> Any:
-        """Graphs never run at the same time, so they share their memory."""
-        return torch.cuda.graph_pool_handle()
-
-    def _state(self) -> dict[str, Tensor]:
+    def _changed(self) -> dict[str, Tensor]:
         return {
             **self.fleet.state(),
             "gradient": self.gradient,

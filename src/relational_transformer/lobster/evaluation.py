@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from relational_transformer.training.memory import free_bytes
-from relational_transformer.training.over_seeds import Parameters
-from relational_transformer.training.precision import Precision, for_computing
+from relational_transformer.fleet.memory import free_bytes
+from relational_transformer.fleet.over_seeds import Parameters
+from relational_transformer.fleet.precision import Precision, for_computing
 
 from .data import GraphBatch, Split
 from .stack import FleetStack

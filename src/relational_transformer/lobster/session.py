@@ -1,12 +1,11 @@
 """A run from start to result."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from relational_transformer.training.session import carry_out
+from relational_transformer.runs.session import carry_out
 
 from .build import build_model
 from .config import LobsterConfig
@@ -23,12 +22,10 @@ def train(
     report: Report = lambda trainer: None,
     checkpoint_seconds: float = 60.0,
     report_seconds: float = 1.0,
-    seconds: float = math.inf,
 ) -> dict[str, Any]:
     """Train one fleet in the folder `out`, or go on with it, and return its result.
 
-    A run that has its result already is not run again. `report` is called about every `report_seconds`. After
-    `seconds` the run ends with its next validation, and the configuration in its result says how far it came.
+    A run that has its result already is not run again. `report` is called about every `report_seconds`.
 
     >>> import tempfile
     >>> from relational_transformer.lobster import SETTINGS, LobsterProtocol
@@ -43,7 +40,7 @@ def train(
         build_model(config.model, config.settings)
     (result,) = carry_out(
         [(config, out)],
-        lambda config, folder: LobsterTrainer(config, folder, device, seconds),
+        lambda config, folder: LobsterTrainer(config, folder, device),
         report=report,
         checkpoint_seconds=checkpoint_seconds,
         report_seconds=report_seconds,

@@ -3,8 +3,8 @@
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from relational_transformer.training.compiling import compiled_for
-from relational_transformer.training.over_seeds import Parameters, over_seeds
+from relational_transformer.fleet.over_seeds import Parameters, over_seeds
+from relational_transformer.fleet.pieces import Pieces
 
 from .data import GraphBatch
 from .model import LobsterModel
@@ -23,9 +23,8 @@ class FleetStack:
         self.num_layers = len(model.layers)
         self.recompute = False
         self._first = over_seeds(model.first, "forward")
-        layer = over_seeds(model.layers[0], "forward")
-        device = next(model.parameters()).device
-        self._layer = compiled_for(layer, device, even_sizes=True) if compiled else layer
+        pieces = Pieces(next(model.parameters()).device, compiled=compiled, even_sizes=True)
+        self._layer = pieces.of(model.layers[0], "forward")
         self._last = over_seeds(model.last, "forward")
 
     def __call__(self, parameters: Parameters, graphs: GraphBatch) -> Tensor:

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from relational_transformer.training.checkpoint import read_best
-from relational_transformer.training.over_seeds import Parameters
-from relational_transformer.training.precision import set_matrix_products
-from relational_transformer.training.run_folder import RunFolder
+from relational_transformer.fleet.over_seeds import Parameters
+from relational_transformer.fleet.precision import set_matrix_products
+from relational_transformer.runs.checkpoint import read_best
+from relational_transformer.runs.run_folder import RunFolder
 
 from .build import build_model
 from .config import LobsterConfig

@@ -4,20 +4,19 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from relational_transformer.files import write_json
-from relational_transformer.training.checkpoint import load_checkpoint, save_checkpoint
-from relational_transformer.training.compiling import should_compile
-from relational_transformer.training.fleet import Fleet, initialise, keep_best
-from relational_transformer.training.pace import Pace
-from relational_transformer.training.precision import set_matrix_products
-from relational_transformer.training.provenance import commits_with_this, provenance
-from relational_transformer.training.run_folder import RunFolder
+from relational_transformer.fleet.compiling import should_compile
+from relational_transformer.fleet.fleet import Fleet, initialise, keep_best
+from relational_transformer.fleet.precision import set_matrix_products
+from relational_transformer.runs.checkpoint import load_checkpoint, save_checkpoint
+from relational_transformer.runs.pace import Pace
+from relational_transformer.runs.provenance import commits_with_this, provenance
+from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.training.trainer import Progress
 
 from .batches import draw, group_by_size
@@ -42,9 +41,7 @@ class LobsterTrainer:
 
     `run` yields after every part without waiting for the device. `save` may be called between two parts, at any time; a
     run that goes on from there ends with the same numbers. Every `validation_interval` graphs the relative loss on the
-    validation set decides, for each seed, whether its parameters are the best so far. The first validation after
-    `seconds` ends the run: nothing in training looks ahead, so it is the run of so many graphs, and its result says so.
-    `lobster.train` does all this:
+    validation set decides, for each seed, whether its parameters are the best so far. `lobster.train` does all this:
 
     >>> import tempfile
     >>> from relational_transformer.lobster import SETTINGS, LobsterProtocol
@@ -57,10 +54,8 @@ class LobsterTrainer:
     (1, 64)
     """
 
-    def __init__(
-        self, config: LobsterConfig, folder: RunFolder, device: torch.device, seconds: float = math.inf
-    ) -> None:
-        self.config, self.folder, self.device, self.most_seconds = config, folder, device, seconds
+    def __init__(self, config: LobsterConfig, folder: RunFolder, device: torch.device) -> None:
+        self.config, self.folder, self.device = config, folder, device
         protocol, settings, seeds = config.protocol, config.settings, len(config.seeds)
         validation = protocol.validation_graphs()
         check_memory(config.model, int(validation.num_nodes.max()), config.precision, device)
@@ -110,10 +105,10 @@ class LobsterTrainer:
         return self.seconds_before + time.monotonic() - self._started
 
     def run(self) -> Iterator[None]:
-        """Train to the end of the protocol, or of the time; yields after every part."""
+        """Train to the end of the protocol; yields after every part."""
         self._started = time.monotonic()
         self._pace = Pace(self.examples)
-        while self.steps < self.total_steps and not self._is_out_of_time():
+        while self.steps < self.total_steps:
             self._train_part()
             yield
         self._wait()
@@ -177,10 +172,8 @@ class LobsterTrainer:
         good = [
             ok and math.isfinite(one) and math.isfinite(two) for ok, one, two in zip(finite, best, test, strict=True)
         ]
-        trained = replace(protocol, examples=min(self.examples, protocol.examples))
         result = {
-            "config": replace(self.config, protocol=trained).as_dict(),
-            "asked_examples": protocol.examples,
+            "config": self.config.as_dict(),
             "metric": "relative loss",
             "seeds": [
                 {
@@ -269,10 +262,6 @@ class LobsterTrainer:
                 tensor.copy_(tensors[name])
         self.steps, self.seconds_before = progress["steps"], progress["seconds"]
         self.commits = commits_with_this(progress.get("commits", []))
-
-    def _is_out_of_time(self) -> bool:
-        """Whether the time is over, and what was trained is validated."""
-        return self.seconds >= self.most_seconds and self.steps > 0 and self.steps % self.steps_of_validation == 0
 
     def _rows_after(self, steps: int) -> int:
         """Validations that were made when so many steps were; the last one is at the end, wherever that is."""

@@ -52,7 +52,7 @@ def model_card(repository: str, class_name: str, module: str, num_parameters: in
     ```
     """
     return f"""---
-library_name: relational-transformer
+library_name: relational-attention
 tags:
 - graph-ml
 - relational-transformer

@@ -1,4 +1,4 @@
-"""All that was measured, beside the paper's numbers: the table of the README."""
+"""All that was measured, beside the paper's numbers: the tables of docs/results.md."""
 
 from relational_transformer.clrs.classes import TITLES as TASK_TITLES
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from relational_transformer.clrs.classes import ALGORITHMS
-from relational_transformer.training.protocol import PROTOCOLS, Protocol
+from relational_transformer.training.config import PROTOCOLS, Protocol
 
 from .measured import Measured
 from .variants import KNOWN, changes, variant_of

@@ -4,8 +4,8 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from relational_transformer.fleet.precision import Precision, set_matrix_products
 from relational_transformer.training.config import CompileMode, check_seeds
-from relational_transformer.training.precision import Precision, set_matrix_products
 
 from .agent import Agent, Model
 from .levels import Levels, load_levels

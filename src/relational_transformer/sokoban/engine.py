@@ -1,15 +1,15 @@
 """One update of a whole fleet: play a window, differentiate the loss, Adam; on CUDA one graph launch."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from relational_transformer.training.clipped_adam import ClippedAdam
-from relational_transformer.training.fleet import Fleet
-from relational_transformer.training.memory import is_too_much_to_keep, saved_bytes
-from relational_transformer.training.precision import Precision, for_computing
-from relational_transformer.training.recording import record
+from relational_transformer.fleet.adam import Adam
+from relational_transformer.fleet.fleet import Fleet
+from relational_transformer.fleet.graphs import Graphs
+from relational_transformer.fleet.memory import is_too_much_to_keep, saved_bytes
+from relational_transformer.fleet.precision import Precision, for_computing
 
 from .agent import Agent, Memo
 from .chance import Draw
@@ -47,11 +47,13 @@ class Engine:
         self.fleet, self.environment, self.recipe = fleet, environment, recipe
         self.precision: Precision = precision
         self.device = fleet.values.device
-        self.agent = FleetAgent(agent, fleet.num_seeds, compiled=compiled, classes=classes)
+        self.agent = FleetAgent(agent, compiled=compiled, classes=classes)
         self._lay_out, self._begin, self._play, self._losses_of_window, self._keep = (
-            self.agent.compile(function) for function in (self._parts, begin, play, losses_of_window, keep)
+            self.agent.pieces.compile(function) for function in (self._parts, begin, play, losses_of_window, keep)
         )
-        self.adam = ClippedAdam(fleet, recipe.learning_rate, recipe.adam_epsilon, recipe.gradient_clip, compiled)
+        self.adam = Adam(
+            fleet, recipe.learning_rate, epsilon=recipe.adam_epsilon, clip=recipe.gradient_clip, compiled=compiled
+        )
         seeds, games = fleet.num_seeds, recipe.num_games
         memo_size, kind = agent.settings.memo_size, fleet.values.dtype
         self.memo = Memo(
@@ -64,7 +66,7 @@ class Engine:
         self.finite = torch.ones(seeds, device=self.device, dtype=torch.bool)
         self.position = torch.zeros(1, device=self.device, dtype=torch.long)
         self.draw = Draw(torch.zeros(0, device=self.device), torch.zeros(0, device=self.device))
-        self._graph: Callable[[], None] | None = None
+        self._graphs = Graphs(self.device, lambda: {**self.fleet.state(), **self.state()})
         self._decided_on_memory = False
 
     def load(self, draw: Draw, position: int = 0) -> None:
@@ -72,7 +74,7 @@ class Engine:
         if self.device.type != "cuda":
             self.draw = draw
         elif self.draw.uniform.shape != draw.uniform.shape:
-            self._graph = None  # it holds the addresses of the tensors it was captured with
+            self._graphs.forget()
             self.draw = Draw(*(tensor.to(self.device) for tensor in draw))
         else:
             for held, new in zip(self.draw, draw, strict=True):
@@ -84,12 +86,7 @@ class Engine:
         if not self._decided_on_memory:
             self.agent.recompute = self._must_recompute()
             self._decided_on_memory = True
-        if self.device.type != "cuda":
-            self._update()
-            return
-        if self._graph is None:
-            self._graph = record(self._update, {**self.fleet.state(), **self.state()}, self.device)
-        self._graph()
+        self._graphs.run("update", self._update)
 
     def forget_sums(self) -> None:
         for total in self._sums():

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from relational_transformer.training.compiling import should_compile
+from relational_transformer.fleet.compiling import should_compile
+from relational_transformer.fleet.over_seeds import Parameters
 from relational_transformer.training.config import CompileMode
-from relational_transformer.training.over_seeds import Parameters
 
 from .agent import Agent, Memo
 from .chance import sample
@@ -49,7 +49,7 @@ def solved_levels(agent: Agent, players: Sequence[Player], levels: Levels, *, co
     until all of its games have ended.
     """
     device = levels.agent.device
-    fleet = FleetAgent(agent, len(players), compiled=compiled)
+    fleet = FleetAgent(agent, compiled=compiled)
     names = players[0].parameters
     parts = fleet.lay_out({name: torch.stack([player.parameters[name] for player in players]) for name in names})
     # The most probable action is made where there is no number; -1 says so.
@@ -67,7 +67,7 @@ def solved_levels(agent: Agent, players: Sequence[Player], levels: Levels, *, co
 
 def _play(fleet: FleetAgent, parts: list[Tensor], environment: Environment, memo: Memo, uniform: Tensor) -> Tensor:
     """Which of the games [P · B] are solved, bool [P, B]; uniform [120, P, B]."""
-    players = fleet.num_seeds
+    players = uniform.shape[1]
     memo = Memo(*(tensor.unflatten(0, (players, -1)) for tensor in memo))
     solved, playing = torch.zeros_like(memo.kept), torch.ones_like(memo.kept)
     for step in range(TIME_LIMIT):

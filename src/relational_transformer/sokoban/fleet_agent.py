@@ -1,20 +1,17 @@
 """The agents of a fleet, run piece by piece from one vector of parameters, with one compiled layer for all of them."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from relational_transformer.training.compiling import compiled_for
-from relational_transformer.training.over_seeds import Parameters, over_seeds
+from relational_transformer.fleet.over_seeds import Parameters
+from relational_transformer.fleet.pieces import Function, Pieces
 
 from .agent import Agent, Decision, Graph, Memo
 from .observation import Observation
 from .size_classes import SizeClass
-
-Function = Callable[..., Any]
 
 
 class FleetAgent:
@@ -26,22 +23,20 @@ class FleetAgent:
     which changes no decision; only the decisions are made for all games together.
 
     Attributes:
+        pieces: makes functions that are compiled where the agent is.
         recompute: whether steps are computed again in the backward pass, which changes no number.
     """
 
-    def __init__(
-        self, agent: Agent, num_seeds: int, *, compiled: bool, classes: Sequence[SizeClass] | None = None
-    ) -> None:
-        self.num_seeds, self.recompute = num_seeds, False
-        device = next(agent.parameters()).device
-        self._compiled, self._device = compiled, device
+    def __init__(self, agent: Agent, *, compiled: bool, classes: Sequence[SizeClass] | None = None) -> None:
+        self.recompute = False
+        self.pieces = pieces = Pieces(next(agent.parameters()).device, compiled=compiled, even_sizes=True)
         shapes = {name: parameter.shape for name, parameter in agent.named_parameters()}
         embedding = {name: shape for name, shape in shapes.items() if "_embedding." in name}
         others = {name: shape for name, shape in shapes.items() if not name.startswith("layers.")}
         deciding = {name: shape for name, shape in others.items() if name not in embedding}
         self._names = [list(embedding)]
-        embed = self._of_vector(agent, "embed", embedding)
-        self._embed = [self.compile(_cut_first(embed, one)) for one in classes or [None]]
+        embed = pieces.plain_of_vector(agent, "embed", embedding)
+        self._embed = [pieces.compile(_cut_first(embed, one)) for one in classes or [None]]
         functions: dict[tuple[torch.Size, ...], Function] = {}
         self._layers: list[Function] = []
         for number, layer in enumerate(agent.layers):
@@ -51,14 +46,10 @@ class FleetAgent:
             self._names.append([f"layers.{number}.{name}" for name in own])
             kind = tuple(own.values())
             if kind not in functions:
-                functions[kind] = self.compile(self._of_vector(layer, "forward", own))
+                functions[kind] = pieces.of_vector(layer, "forward", own)
             self._layers.append(functions[kind])
         self._names.append(list(deciding))
-        self._decide = self.compile(_joined_first(self._of_vector(agent, "decide", deciding)))
-
-    def compile(self, function: Function) -> Function:
-        """A function on tensors of fixed shapes, compiled where the agent is."""
-        return compiled_for(function, self._device, even_sizes=True) if self._compiled else function
+        self._decide = pieces.compile(_joined_first(pieces.plain_of_vector(agent, "decide", deciding)))
 
     def lay_out(self, named: Parameters) -> list[Tensor]:
         """From parameters [S, *shape] by name one vector for the embeddings, one for every layer, and one for the
@@ -86,18 +77,6 @@ class FleetAgent:
                 nodes, edges = layer(values, nodes, edges, node_mask)
             of_classes.append(nodes)
         return self._decide(deciding, of_classes)
-
-    def _of_vector(self, module: nn.Module, method: str, shapes: dict[str, torch.Size]) -> Function:
-        """A part of the agent as a function of the vector of its parameters."""
-        seeds = self.num_seeds
-        sizes = [seeds * shape.numel() for shape in shapes.values()]
-        call = over_seeds(module, method)
-
-        def function(values: Tensor, *arguments: Any) -> Any:
-            blocks = zip(shapes.items(), values.split(sizes), strict=True)
-            return call({name: block.view(seeds, *shape) for (name, shape), block in blocks}, *arguments)
-
-        return function
 
 
 def _cut_first(embed: Function, one: SizeClass | None) -> Function:

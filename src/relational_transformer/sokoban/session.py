@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from relational_transformer.training.run_folder import RunFolder
-from relational_transformer.training.session import carry_out
+from relational_transformer.runs.run_folder import RunFolder
+from relational_transformer.runs.session import carry_out
 
 from .config import SokobanConfig
 from .splits import Splits, remember_folder, remembered_folder

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from relational_transformer.files import write_json
-from relational_transformer.training.run_folder import RunFolder
+from relational_transformer.runs.run_folder import RunFolder
 
 from .generator import generate_levels
 from .levels import Levels, load_levels

@@ -6,10 +6,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from relational_transformer.training.checkpoint import read_best
-from relational_transformer.training.over_seeds import Parameters
-from relational_transformer.training.precision import for_computing
-from relational_transformer.training.run_folder import RunFolder
+from relational_transformer.fleet.over_seeds import Parameters
+from relational_transformer.fleet.precision import for_computing
+from relational_transformer.runs.checkpoint import read_best
+from relational_transformer.runs.run_folder import RunFolder
 
 from .agent import Agent, Memo
 from .chance import test_noise

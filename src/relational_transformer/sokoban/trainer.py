@@ -4,21 +4,21 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from relational_transformer.files import write_json
-from relational_transformer.training.checkpoint import load_checkpoint, save_checkpoint
-from relational_transformer.training.compiling import should_compile
-from relational_transformer.training.fleet import Fleet, initialise, keep_best
-from relational_transformer.training.over_seeds import Parameters
-from relational_transformer.training.pace import Pace
-from relational_transformer.training.precision import for_computing
-from relational_transformer.training.provenance import commits_with_this, provenance
-from relational_transformer.training.run_folder import RunFolder
+from relational_transformer.fleet.compiling import should_compile
+from relational_transformer.fleet.fleet import Fleet, initialise, keep_best
+from relational_transformer.fleet.over_seeds import Parameters
+from relational_transformer.fleet.precision import for_computing
+from relational_transformer.runs.checkpoint import load_checkpoint, save_checkpoint
+from relational_transformer.runs.pace import Pace
+from relational_transformer.runs.provenance import commits_with_this, provenance
+from relational_transformer.runs.run_folder import RunFolder
 
 from .chance import draw, first_levels, test_noise
 from .config import SokobanConfig
@@ -135,22 +135,6 @@ class SokobanTrainer:
                 self._events.append(event)
             yield
         self._wait()
-
-    def end_with_this_part(self) -> None:
-        """Make the run one that ends with the part under way, as if its recipe had had so many steps from the start.
-
-        The configuration, and with it the result, tells the number of steps that are made.
-        """
-        recipe = self.config.recipe
-        parts = max(1, math.ceil(self.updates / recipe.updates_of_part))
-        updates = parts * recipe.updates_of_part
-        if updates >= self.total_updates:
-            return
-        recipe = replace(recipe, steps=updates * recipe.steps_of_update)
-        self.config = replace(self.config, recipe=recipe)
-        self.total_parts, self.total_updates = parts, updates
-        self.rows = self.rows[:parts]
-        write_json(self.folder.config, self.config.as_dict())
 
     @property
     def has_failed(self) -> bool:
@@ -287,8 +271,7 @@ class SokobanTrainer:
         tensors, progress = found
         with self._on_stream(), torch.no_grad():
             for name, tensor in self._state().items():
-                # Of a run that was cut short since, fewer rows are left.
-                tensor.copy_(tensors[name][: len(tensor)] if name == "rows" else tensors[name])
+                tensor.copy_(tensors[name])
         self.updates, self.seconds_before = progress["updates"], progress["seconds"]
         self.commits = commits_with_this(progress.get("commits", []))
 

@@ -4,10 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
+from relational_transformer.fleet.precision import Precision
 from relational_transformer.processors.settings import find_settings
-from relational_transformer.training.config import CompileMode, TrainConfig
-from relational_transformer.training.precision import Precision
-from relational_transformer.training.protocol import PROTOCOLS
+from relational_transformer.training.config import PROTOCOLS, CompileMode, TrainConfig
 
 from .experiments import ALIASES, Experiment
 from .kinds import Config

@@ -37,12 +37,10 @@ def execute_together(
     device: torch.device,
     checkpoint_seconds: float = 60.0,
     at_once: int | None = None,
-    *,
-    sliced: bool = False,
 ) -> list[dict[str, Any]]:
     """Train several runs of one kind in this process, `at_once` side by side: small fleets fill a GPU better together.
 
-    They begin in this order; when one has ended, the next begins. With `sliced` each has its share of the GPU.
+    They begin in this order; when one has ended, the next begins.
     """
     train_together = find_kind(runs[0].kind).train_together
     if train_together is None:
@@ -50,7 +48,7 @@ def execute_together(
     for run in runs:
         wait_until_free(run.folder)
     pairs = [(run.config, str(run.folder)) for run in runs]
-    return train_together(pairs, device, at_once=at_once, sliced=sliced, checkpoint_seconds=checkpoint_seconds)
+    return train_together(pairs, device, at_once=at_once, checkpoint_seconds=checkpoint_seconds)
 
 
 def wait_until_free(folder: Path, patience: float = PATIENCE_SECONDS) -> None:

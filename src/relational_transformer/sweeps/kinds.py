@@ -22,7 +22,7 @@ class Kind(NamedTuple):
 
     `train(config, folder, device, checkpoint_seconds=...)` goes on with what is in the folder, and returns the result;
     of a run whose data lie in a folder, it is told which with `data=...`.
-    `train_together([(config, folder), ...], device, at_once=..., sliced=..., checkpoint_seconds=...)` does the same
+    `train_together([(config, folder), ...], device, at_once=..., checkpoint_seconds=...)` does the same
     with several.
     `length(config)` is the number of examples that each seed trains on, and `flop(config)` what the whole run costs.
     """

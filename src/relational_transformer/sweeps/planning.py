@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from relational_transformer.training.run_folder import RunFolder
+from relational_transformer.runs.run_folder import RunFolder
 
 from .cells import Cell
 from .kinds import Config

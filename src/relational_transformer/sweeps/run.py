@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from relational_transformer.training.run_folder import RunFolder
+from relational_transformer.runs.run_folder import RunFolder
 
 from .kinds import Config, find_kind
 

@@ -1,8 +1,8 @@
 """Training a fleet of seeds at once, by the paper's protocol, in runs that survive being killed."""
 
-from .config import TrainConfig
-from .protocol import PROTOCOLS, Protocol
-from .run_folder import RunFolder
+from relational_transformer.runs.run_folder import RunFolder
+
+from .config import PROTOCOLS, Protocol, TrainConfig
 from .trained import load_network
 from .trainer import Progress, Trainer
 

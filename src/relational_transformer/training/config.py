@@ -1,16 +1,68 @@
-"""What a training run is: a task, a model, a protocol and the seeds."""
+"""What a training run is: a task, a model, a protocol with every number of the paper's, and the seeds."""
 
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from typing import Any
 
-from relational_transformer.clrs.checks import check_length
+from relational_transformer.clrs.checks import check_count, check_length, check_seed
 from relational_transformer.clrs.spec import SPECS
+from relational_transformer.fleet.compiling import CompileMode
+from relational_transformer.fleet.fleet import check_seeds
+from relational_transformer.fleet.precision import Precision
 from relational_transformer.processors.settings import Settings
 
-from .precision import Precision
-from .protocol import Protocol
 
-CompileMode = Literal["auto", "on", "off"]
+@dataclass(frozen=True)
+class Protocol:
+    """What is trained on, for how long, and how the model that is tested is chosen (the paper's appendix on its
+    train/test protocol).
+
+    >>> PROTOCOLS["paper"].examples, PROTOCOLS["paper"].train_nodes, PROTOCOLS["paper"].test_nodes
+    (320000, 16, 64)
+    """
+
+    train_examples: int = 10_000
+    """Size of the training set."""
+    train_nodes: int = 16
+    train_data_seed: int = 1
+    validation_nodes: int = 16
+    validation_data_seed: int = 2
+    test_nodes: int = 64
+    test_data_seed: int = 3
+    evaluation_examples: int = 32
+    """Examples of the validation and of the test set, times the algorithm's canonical multiplier (1, 32 or 64)."""
+    minimum_evaluation_examples: int = 0
+    """Evaluation sets have at least so many examples (the paper's tuning: 100)."""
+    examples: int = 320_000
+    """Examples that each seed trains on, drawn with replacement."""
+    validation_interval: int = 320
+    """A validation after so many examples. The first of the best validation scores is tested."""
+    teacher_forcing: float = 0.5
+    """Probability with which a step sees the true hints instead of the model's own, per example."""
+
+    def __post_init__(self) -> None:
+        positive = (
+            "train_examples",
+            "train_nodes",
+            "validation_nodes",
+            "test_nodes",
+            "evaluation_examples",
+            "examples",
+        )
+        for name in (*positive, "validation_interval"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name.replace('_', '-')} must be at least 1, got {getattr(self, name)}")
+        for name in ("train_data_seed", "validation_data_seed", "test_data_seed"):
+            check_seed(getattr(self, name), name.replace("_", "-"))
+        check_count(self.minimum_evaluation_examples, "minimum-evaluation-examples", smallest=0)
+        if not 0.0 <= self.teacher_forcing <= 1.0:
+            raise ValueError(f"teacher-forcing must be between 0 and 1, got {self.teacher_forcing}")
+
+
+PROTOCOLS: dict[str, Protocol] = {
+    "paper": Protocol(),
+    "quick": Protocol(train_examples=1_000, examples=4_000, validation_interval=400),
+}
+"""`paper` is the default; `quick` ends within minutes on a laptop and proves little."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +111,3 @@ class TrainConfig:
             return TrainConfig(**{field.name: parts[field.name] for field in fields(TrainConfig)})
         except (KeyError, TypeError) as error:
             raise ValueError(f"this is not the configuration of a training run ({error})") from None
-
-
-def check_seeds(seeds: tuple[int, ...]) -> None:
-    """Refuse seeds that are none, not all different, or no numbers that torch takes."""
-    if not seeds:
-        raise ValueError("at least one seed is needed, got none")
-    if len(set(seeds)) != len(seeds) or min(seeds) < 0 or max(seeds) >= 2**63:
-        raise ValueError(f"seeds must be different numbers from 0 to 2^63 - 1, got {list(seeds)}")

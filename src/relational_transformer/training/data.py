@@ -1,4 +1,4 @@
-"""A split as tensors on the device, and the random choice of batches from it."""
+"""The data of a protocol: its splits as tensors on the device, and the random choice of batches from them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,9 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from relational_transformer.clrs.dataset import MULTIPLIERS, SplitName, canonical, canonical_split
+from relational_transformer.clrs.sampling import sample
 from relational_transformer.clrs.trajectories import Trajectories
 from relational_transformer.reasoning.features import Batch, Packed
 from relational_transformer.reasoning.network import Network
+
+from .config import Protocol
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,20 @@ def take(examples: Batch, index: Tensor) -> Batch:
 def outputs_of(batch: Batch) -> Batch:
     """What a loss reads of a batch after its last step."""
     return batch._replace(inputs={}, hints={})
+
+
+def make_split(task: str, split: SplitName, protocol: Protocol) -> Trajectories:
+    """The examples of a split, as the protocol describes them. What is canonical comes from the cache on disk."""
+    evaluation = max(protocol.evaluation_examples * MULTIPLIERS.get(task, 1), protocol.minimum_evaluation_examples)
+    count, nodes, seed = {
+        "train": (protocol.train_examples, protocol.train_nodes, protocol.train_data_seed),
+        "val": (evaluation, protocol.validation_nodes, protocol.validation_data_seed),
+        "test": (evaluation, protocol.test_nodes, protocol.test_data_seed),
+    }[split]
+    usual = canonical_split(task, split)
+    if (count, nodes, seed) == (usual.num_samples, usual.length, usual.seed):
+        return canonical(task, split)
+    return sample(task, count, nodes, seed)
 
 
 def load_split(network: Network, trajectories: Trajectories, device: torch.device) -> Split:

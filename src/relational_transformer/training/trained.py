@@ -5,18 +5,16 @@ from pathlib import Path
 
 import torch
 
+from relational_transformer.fleet.over_seeds import Parameters
+from relational_transformer.fleet.precision import set_precision
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.reasoning.network import Network
+from relational_transformer.runs.checkpoint import read_best
+from relational_transformer.runs.run_folder import RunFolder
 
-from .checkpoint import read_best
-from .config import TrainConfig
-from .data import load_split
+from .config import Protocol, TrainConfig
+from .data import load_split, make_split
 from .evaluation import Evaluator
-from .over_seeds import Parameters
-from .precision import set_precision
-from .protocol import Protocol
-from .run_folder import RunFolder
-from .splits import make_split
 
 
 def load_best(folder: RunFolder) -> tuple[TrainConfig, Parameters, list[bool]]:

@@ -11,23 +11,21 @@ import torch
 from torch import Tensor
 
 from relational_transformer.files import write_json
+from relational_transformer.fleet.adam import Adam
+from relational_transformer.fleet.compiling import should_compile
+from relational_transformer.fleet.fleet import Fleet, initialise, keep_best
+from relational_transformer.fleet.graphs import own_stream, record
+from relational_transformer.fleet.precision import set_matrix_products, set_precision
 from relational_transformer.reasoning.build import build_network
+from relational_transformer.runs.checkpoint import load_checkpoint, save_checkpoint
+from relational_transformer.runs.pace import Pace
+from relational_transformer.runs.provenance import commits_with_this, provenance
+from relational_transformer.runs.run_folder import RunFolder
 
-from .checkpoint import load_checkpoint, save_checkpoint
-from .compiling import should_compile
 from .config import TrainConfig
-from .data import Draw, Split, draw, load_split
-from .engine import Engine
+from .data import Draw, Split, draw, load_split, make_split
 from .evaluation import EDGES_WORTH_COMPILING, Evaluator, edges_of_steps
-from .fleet import Fleet, initialise, keep_best
-from .pace import Pace
-from .precision import set_matrix_products, set_precision
-from .provenance import commits_with_this, provenance
-from .recording import record
-from .run_folder import RunFolder
-from .slices import Slice
-from .splits import make_split
-from .streams import own_stream
+from .step import TrainingStep, linears_of_encoders
 
 STEPS_AT_ONCE = 8
 """Steps that are launched before other fleets have their turn. A device takes only so many launches ahead of what it
@@ -66,8 +64,6 @@ class Trainer:
     A run is cut into parts, each ending in a validation. `run` yields every few steps without waiting for the device,
     so several trainers, each with a stream of its own, can share one GPU: go on with one that is not `busy`.
 
-    With `part_of_device` a run trains on a slice of the GPU, which it gives back for its test.
-
     `save` may be called whenever `run` has yielded: it completes the part that is under way. A run that goes on from
     there ends with the same numbers.
 
@@ -88,15 +84,10 @@ class Trainer:
     (2, [False, False])
     """
 
-    def __init__(
-        self, config: TrainConfig, folder: RunFolder, device: torch.device, part_of_device: Slice | None = None
-    ) -> None:
+    def __init__(self, config: TrainConfig, folder: RunFolder, device: torch.device) -> None:
         self.config, self.folder, self.device = config, folder, device
         protocol, settings = config.protocol, config.settings
-        self._part_of_device = part_of_device
-        self.stream = None
-        if device.type == "cuda":
-            self.stream = own_stream(device, self) if part_of_device is None else part_of_device.stream
+        self.stream = own_stream(device, self) if device.type == "cuda" else None
         models = [initialise(lambda: build_network(config.task, settings), seed) for seed in config.seeds]
         self.network = models[0].to(device)
         set_precision(config.precision, self.network)
@@ -112,15 +103,21 @@ class Trainer:
             split = load_split(self.network, make_split(config.task, "train", protocol), device)
             validation = load_split(self.network, make_split(config.task, "val", protocol), device)
             self.compiled = should_compile(config.compile, device, self.total_steps)
-            self.engine = Engine(
+            adam = Adam(
+                self.fleet,
+                settings.learning_rate,
+                clip=settings.gradient_clip,
+                linears=linears_of_encoders(self.network),
+                compiled=self.compiled,
+            )
+            self.engine = TrainingStep(
                 self.network,
                 self.fleet,
                 split,
-                learning_rate=settings.learning_rate,
+                adam,
                 batch_size=settings.batch_size,
                 precision=config.precision,
                 compiled=self.compiled,
-                gradient_clip=settings.gradient_clip,
             )
             self.evaluator = Evaluator(
                 self.network, validation, len(config.seeds), config.precision, compiled=self.compiled
@@ -202,7 +199,6 @@ class Trainer:
             "seconds": self.seconds,
             "commits": self.commits,
             "recompute": self.engine.recompute,
-            "may_share_steps": self.engine.may_share_steps,
         }
         save_checkpoint(self.folder, self._state(), progress)
         self.folder.write_metrics(self.metrics())
@@ -244,7 +240,6 @@ class Trainer:
         """Test the best parameters of every seed, and write the result."""
         self.save()
         seconds = self.seconds
-        self._take_whole_device()
         set_matrix_products(self.config.precision)  # another fleet of this process may have changed it
         with self._on_stream():
             scores, train_scores = self._test()
@@ -269,7 +264,6 @@ class Trainer:
             "seconds": seconds,
             "seconds_of_test": self.seconds - seconds,
             "recompute": self.engine.recompute,
-            "shares_steps": self.engine.shares_steps,
             "layers_are_kernels": self.engine.layers_are_kernels,
             **provenance(self.device, self.commits),
         }
@@ -283,14 +277,6 @@ class Trainer:
             return nothing, nothing
         test = load_split(self.network, make_split(self.config.task, "test", self.config.protocol), self.device)
         return self._scores_of_best(test), self._scores_of_best(self.engine.split.head(len(self.evaluator.split)))
-
-    def _take_whole_device(self) -> None:
-        """Give back the part of the device that the run has trained on, if it was one."""
-        if self._part_of_device is not None:
-            torch.cuda.synchronize(self.device)  # no other fleet trains in its slice meanwhile: see `Shares`
-            self.stream = own_stream(self.device, self)
-            self._part_of_device.give_back()
-            self._part_of_device = None
 
     def _scores_of_best(self, split: Split) -> list[float]:
         seeds = len(self.config.seeds)
@@ -307,7 +293,7 @@ class Trainer:
             if first == 0:
                 self.engine.load(self._draw())
             for number in range(first, end):
-                self.engine.step(number)
+                self.engine.make(number)
             if end == steps:
                 self.losses[part] = self.engine.losses / steps
                 self._validate()
@@ -366,8 +352,7 @@ class Trainer:
                 tensor.copy_(tensors[name])
         self.part, self.seconds_before = progress["part"], progress["seconds"]
         self.commits = commits_with_this(progress.get("commits", []))
-        self.engine.recompute = progress.get("recompute") or None  # what was kept may be too much today
-        self.engine.may_share_steps = progress.get("may_share_steps", True)  # else it would be rounded otherwise
+        self.engine.recompute = progress.get("recompute")  # decided once: else it would be rounded otherwise
 
     def _examples_of_best(self, seed: int, best: float) -> int | None:
         scores = self.validation_scores[: self.part, seed].tolist()

@@ -13,7 +13,7 @@ from .lost_trials import LostTrials
 from .objective import Objective
 from .run_sets import RunSet, gather_run_sets
 from .sampler import GridDescentSampler
-from .storage import load_study, open_storage, open_study
+from .storages import load_study, open_storage, open_study
 from .worker import work
 
 __all__ = [

@@ -11,8 +11,9 @@ import numpy as np
 import torch
 
 from relational_transformer.clrs import ALGORITHMS, CORE_TASKS
+from relational_transformer.runs.session import Stopped
 from relational_transformer.training import Protocol, TrainConfig, Trainer
-from relational_transformer.training.session import Stopped, train_together
+from relational_transformer.training.session import train_together
 
 from .grid import Configuration
 from .grids import settings_of

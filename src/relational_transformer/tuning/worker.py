@@ -8,12 +8,13 @@ from optuna import Study, Trial
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, TrialState
 
-from . import seal, workplace
+from . import workplace
 from .analysis import MINIMUM_RUNS, Search, analyse
 from .grid import Grid
 from .heartbeat import INTERVAL_SECONDS, Heartbeat
 from .lost_trials import LostTrials
 from .run_sets import finished_runs
+from .storages import seal
 from .workplace import Claim
 
 Report = Callable[[FrozenTrial, Search], None]

@@ -5,15 +5,14 @@ from dataclasses import replace
 import pytest
 import torch
 
+from relational_transformer.fleet.fleet import Fleet, initialise
+from relational_transformer.fleet.precision import Precision, set_precision
 from relational_transformer.nn import kernels
 from relational_transformer.processors import find_settings
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.training import Protocol
-from relational_transformer.training.data import load_split
+from relational_transformer.training.data import load_split, make_split
 from relational_transformer.training.evaluation import Evaluator
-from relational_transformer.training.fleet import Fleet, initialise
-from relational_transformer.training.precision import Precision, set_precision
-from relational_transformer.training.splits import make_split
 
 CPU = torch.device("cpu")
 

@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 import torch
 
+from relational_transformer.fleet.adam import Adam
+from relational_transformer.fleet.fleet import Fleet, initialise
 from relational_transformer.nn import kernels
 from relational_transformer.nn.kernels import pointers
 from relational_transformer.nn.kernels.pointers import pointer_scores_backward_operator, pointer_scores_operator
 from relational_transformer.processors import find_settings
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.training import Protocol
-from relational_transformer.training.data import draw, load_split
-from relational_transformer.training.engine import Engine
-from relational_transformer.training.fleet import Fleet, initialise
-from relational_transformer.training.splits import make_split
+from relational_transformer.training.data import draw, load_split, make_split
+from relational_transformer.training.step import TrainingStep
 from tests.nn.kernels.cases import DEVICE, PointerCase, assert_at_most_twice_the_plain_error, output_and_gradients
 
 CPU = torch.device("cpu")
@@ -86,12 +86,12 @@ def test_a_fleet_that_points_from_edges_learns_as_on_the_plain_path(task: str, c
     for fused in (False, True):
         torch.compiler.reset()
         monkeypatch.setattr(kernels, "scores_pointers", lambda *_, fused=fused: fused)
-        options = {"learning_rate": 1e-3, "batch_size": 2, "precision": "fp32", "compiled": compiled}
-        engine = Engine(models[0], Fleet(models, CPU), split, recompute=False, **options)
+        fleet = Fleet(models, CPU)
+        options = {"batch_size": 2, "precision": "fp32", "compiled": compiled}
+        engine = TrainingStep(models[0], fleet, split, Adam(fleet, 1e-3), recompute=False, **options)
         engine.load(draw((0, 1), 0, 1, 2, len(split), split.num_steps - 1, 0.5))
         losses, values = engine._forward(3)
         results += [losses, *torch.autograd.grad(losses.sum(), values)]
         assert bool(called) == fused
-        assert engine.shares_steps == compiled
     for plain, fused in zip(results[:2], results[2:], strict=True):
         torch.testing.assert_close(fused, plain, rtol=1e-4, atol=1e-5)

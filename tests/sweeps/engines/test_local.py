@@ -157,8 +157,6 @@ def test_options_that_cannot_be_are_refused():
     for seconds in (-1.0, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="checkpoint-seconds must be a number from 0 on, got"):
             open_engine(EngineOptions(checkpoint_seconds=seconds))
-    with pytest.raises(ValueError, match="--sliced is for one process on a GPU"):
-        open_engine(EngineOptions(device="cpu", sliced=True))
     with pytest.raises(ValueError, match="device 'cuda:77' cannot be used here"):
         open_engine(EngineOptions(device="cuda:77"))
 
@@ -168,7 +166,6 @@ def test_options_that_cannot_be_are_refused():
     [
         (EngineOptions("ray", at_once=2), "--at-once means nothing with --engine ray"),
         (EngineOptions("ray", processes=2), "--processes means nothing with --engine ray"),
-        (EngineOptions("ray", sliced=True), "--sliced means nothing with --engine ray"),
         (EngineOptions(address="10.0.0.1:6379"), "--address means nothing with --engine local"),
         (EngineOptions(cpus_per_run=4), "--cpus-per-run means nothing with --engine local"),
         (EngineOptions(gpus_per_run=0.5), "--gpus-per-run means nothing with --engine local"),

@@ -12,13 +12,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from relational_transformer.runs import RunFolder
+from relational_transformer.runs.checkpoint import load_checkpoint, save_checkpoint
 from relational_transformer.sweeps import Run, sweep
 from relational_transformer.sweeps.engines import EngineOptions, LocalEngine, RayEngine, open_engine, ray_cluster
 from relational_transformer.sweeps.engines.engine import Ended
 from relational_transformer.sweeps.engines.ray_cluster import check_shared
 from relational_transformer.sweeps.execution import wait_until_free
-from relational_transformer.training import RunFolder
-from relational_transformer.training.checkpoint import load_checkpoint, save_checkpoint
 from tests.sweeps.small import impossible_cell, rows_of, scores_alone, scores_of, small_cell, small_runs
 from tests.training.small import small_config
 

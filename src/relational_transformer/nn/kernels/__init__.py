@@ -12,13 +12,7 @@ themselves. `use_kernels` turns kernels on and off.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from relational_transformer.nn.kernels.dispatch import (
-    are_faster,
-    current_mode,
-    enabled,
-    scores_pointers,
-    use_kernels,
-)
+from relational_transformer.nn.kernels.dispatch import current_mode, enabled, scores_pointers, use_kernels
 from relational_transformer.nn.kernels.whole_layer import is_one_kernel, whole_layer
 from relational_transformer.nn.kernels.whole_layer.layers import ForInference, KernelLayers, LaidOut, Orders
 
@@ -32,7 +26,6 @@ __all__ = [
     "KernelLayers",
     "LaidOut",
     "Orders",
-    "are_faster",
     "current_mode",
     "edge_update",
     "enabled",

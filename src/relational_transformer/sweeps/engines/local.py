@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from relational_transformer.training.run_folder import RunFolder
-from relational_transformer.training.side_by_side import words_of_blame
+from relational_transformer.runs.run_folder import RunFolder
+from relational_transformer.runs.side_by_side import words_of_blame
 
 from ..execution import can_share
 from ..run import Run
@@ -59,14 +59,11 @@ class LocalEngine:
 
     With `at_once` above 1, a process takes its share of all runs of one kind, and keeps so many of them going side by
     side. Where one of them brings such a process down, it is tried again alone, and the others go on together; where
-    nobody knows which it was, all that were under way are tried alone. With `sliced` each of them has its share of the
-    GPU for itself.
+    nobody knows which it was, all that were under way are tried alone.
     """
 
-    def __init__(
-        self, devices: Sequence[str], at_once: int = 1, checkpoint_seconds: float = 60.0, *, sliced: bool = False
-    ) -> None:
-        self.at_once, self.checkpoint_seconds, self.sliced = at_once, checkpoint_seconds, sliced
+    def __init__(self, devices: Sequence[str], at_once: int = 1, checkpoint_seconds: float = 60.0) -> None:
+        self.at_once, self.checkpoint_seconds = at_once, checkpoint_seconds
         self.slots = len(devices) * at_once
         self.workers: list[Worker] = []
         self._free = deque(devices)
@@ -118,7 +115,6 @@ class LocalEngine:
             "device": device,
             "checkpoint_seconds": self.checkpoint_seconds,
             "at_once": self.at_once,
-            "sliced": self.sliced,
         }
         log = runs[0].folder / LOG
         log.parent.mkdir(parents=True, exist_ok=True)

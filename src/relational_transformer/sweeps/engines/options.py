@@ -7,8 +7,8 @@ from typing import Literal
 
 import torch
 
-from relational_transformer.training.devices import find_device
-from relational_transformer.training.session import check_checkpoint_seconds
+from relational_transformer.fleet.devices import find_device
+from relational_transformer.runs.session import check_checkpoint_seconds
 
 from .engine import Engine
 from .local import LocalEngine
@@ -27,8 +27,6 @@ class EngineOptions:
     """This machine: processes side by side on each device."""
     at_once: int | None = None
     """This machine: fleets of CLRS-30 side by side in each process; by default 8 on a GPU with the memory, else 1."""
-    sliced: bool = False
-    """This machine: each of them has its share of a GPU's multiprocessors for itself (docs/performance-fleets.md)."""
     address: str = "auto"
     """Ray: where the cluster is, such as 10.0.0.1:6379; auto is the one that this machine belongs to."""
     cpus_per_run: int = 1
@@ -44,7 +42,7 @@ MOST_AT_ONCE = 8
 BYTES_OF_A_FLEET = 10 * 2**30
 """What a fleet may well take. Most take less (docs/performance.md); what one will take is not known beforehand."""
 
-OF_ANOTHER = {"local": ("address", "cpus_per_run", "gpus_per_run"), "ray": ("processes", "at_once", "sliced")}
+OF_ANOTHER = {"local": ("address", "cpus_per_run", "gpus_per_run"), "ray": ("processes", "at_once")}
 """Options that an engine has no use for."""
 
 
@@ -82,9 +80,7 @@ def open_engine(options: EngineOptions) -> Engine:
         )
     devices = local_devices() if options.device == "auto" else (str(find_device(options.device)),)
     at_once = options.at_once or max(1, min(fleets_that_fit(device) for device in devices) // options.processes)
-    if options.sliced and (options.processes > 1 or any(torch.device(device).type != "cuda" for device in devices)):
-        raise ValueError("--sliced is for one process on a GPU, whose multiprocessors its fleets share out")
-    return LocalEngine(devices * options.processes, at_once, options.checkpoint_seconds, sliced=options.sliced)
+    return LocalEngine(devices * options.processes, at_once, options.checkpoint_seconds)
 
 
 def local_devices() -> tuple[str, ...]:

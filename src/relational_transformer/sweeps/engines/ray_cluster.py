@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from relational_transformer.training.devices import find_device
+from relational_transformer.fleet.devices import find_device
 
 from ..execution import execute
 from ..run import Run

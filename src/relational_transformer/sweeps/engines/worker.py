@@ -11,7 +11,7 @@ import sys
 import threading
 import traceback
 
-from relational_transformer.training.devices import find_device
+from relational_transformer.fleet.devices import find_device
 
 from ..execution import execute_together
 from ..run import Run
@@ -26,7 +26,7 @@ def main() -> int:
     try:
         runs = [Run.from_dict(content) for content in order["runs"]]
         device, at_once = find_device(order["device"]), order["at_once"]
-        execute_together(runs, device, order["checkpoint_seconds"], at_once, sliced=order["sliced"])
+        execute_together(runs, device, order["checkpoint_seconds"], at_once)
     except KeyboardInterrupt as stop:
         print(stop, file=sys.stderr)
         return STOPPED

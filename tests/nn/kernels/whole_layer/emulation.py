@@ -50,23 +50,6 @@ ENTRIES = {
                                     [=] { layer_backward(copy); });
         }
     """,
-    **{
-        f"node_layers_{name}": f"""
-            extern "C" int run(int graphs, int seeds, int order, const NodeLayers* all) {{
-                const NodeLayers copy = *all;
-                return emulator::launch(graphs, seeds, kThreads, ForwardShared::bytes, order,
-                                        [=] {{ node_layers_{name}(copy); }});
-            }}
-        """
-        for name in ("forward", "inference")
-    },
-    "node_layers_backward": """
-        extern "C" int run(int graphs, int seeds, int order, const backward::NodeLayers* all) {
-            const backward::NodeLayers copy = *all;
-            return emulator::launch(graphs, seeds, backward::kThreads, backward::NodeLayersShared<NODES>::kBytes, order,
-                                    [=] { node_layers_backward(copy); });
-        }
-    """,
 }
 
 

@@ -1,6 +1,5 @@
 """Which layers and graphs the whole-layer kernels are for."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -28,22 +27,14 @@ SIZES = {
     "global_size": 0,
 }
 
-NODE_SIZES = {"size": CHANNELS, "num_heads": HEADS, "hidden_size": NODE_HIDDEN}
-"""Of layers without edges."""
-
 
 def is_one_kernel(layer: Any, nodes: Tensor, edges: Tensor) -> bool:
     """Whether a `RelationalTransformerLayer` is to be one kernel on these tensors, without masks."""
-    return edges.dtype == torch.bfloat16 and _has_sizes(layer, SIZES) and _are_for_kernels(nodes)
+    return edges.dtype == torch.bfloat16 and _has_sizes(layer) and _are_for_kernels(nodes)
 
 
-def are_one_kernel(layers: Sequence[Any], nodes: Tensor) -> bool:
-    """Whether layers without edges (`TransformerLayer`) are to be one kernel together on these nodes, without masks."""
-    return all(_has_sizes(layer, NODE_SIZES) for layer in layers) and _are_for_kernels(nodes)
-
-
-def _has_sizes(layer: Any, sizes: dict[str, Any]) -> bool:
-    return all(getattr(layer, name) == size for name, size in sizes.items())
+def _has_sizes(layer: Any) -> bool:
+    return all(getattr(layer, name) == size for name, size in SIZES.items())
 
 
 def _are_for_kernels(nodes: Tensor) -> bool:

@@ -16,25 +16,18 @@ OPTIONS = ["--std=c++17", "-default-device", "-ftz=true"]
 ALL_SHARED_BYTES = 227 * 1024
 """All that a block of compute capability 9.0 may have: edges fill a multiprocessor anyway."""
 
-NODE_LAYERS_BYTES = 96 * 1024
-"""`kNodeLayersBytes`."""
-
 
 class Source(NamedTuple):
-    """The file of a kernel, what is defined for it besides what it is compiled for, and the shared memory it has."""
+    """The file of a kernel, and what is defined for it besides what it is compiled for."""
 
     file: str
     defined: dict[str, int]
-    shared_bytes: int = ALL_SHARED_BYTES
 
 
 SOURCES = {
     "layer_forward": Source("forward.cuh", {"KEEPS": 1}),
     "layer_inference": Source("forward.cuh", {"KEEPS": 0}),
     "layer_backward": Source("backward.cuh", {}),
-    "node_layers_forward": Source("node_layers/forward.cuh", {"READ_EDGES": 0, "KEEPS": 1}, NODE_LAYERS_BYTES),
-    "node_layers_inference": Source("node_layers/forward.cuh", {"READ_EDGES": 0, "KEEPS": 0}, NODE_LAYERS_BYTES),
-    "node_layers_backward": Source("node_layers/backward.cuh", {"READ_EDGES": 0}, NODE_LAYERS_BYTES),
 }
 
 INCLUDE = re.compile(r'^#include "(.*\.cuh)"\n', re.MULTILINE)
@@ -81,7 +74,7 @@ def launch(kernel: Kernel, grid: tuple[int, int], arguments: Sequence[Any], devi
         stream = torch.cuda.current_stream()._as_parameter_
         cuda._check_cuda(
             cuda._get_gpu_runtime_library().cuLaunchKernel(
-                function, *grid, 1, THREADS, 1, 1, SOURCES[kernel.name].shared_bytes, stream, addresses, None
+                function, *grid, 1, THREADS, 1, 1, ALL_SHARED_BYTES, stream, addresses, None
             )
         )
 
@@ -101,7 +94,7 @@ def _bind_context(device: int) -> None:
 @cache
 def _compiled(kernel: Kernel, device: int) -> Any:
     compiled = torch.cuda._compile_kernel(source_of(kernel), kernel.name, nvcc_options=OPTIONS)
-    compiled.set_shared_memory_config(SOURCES[kernel.name].shared_bytes)
+    compiled.set_shared_memory_config(ALL_SHARED_BYTES)
     return compiled
 
 

@@ -13,12 +13,8 @@
 #ifndef UPDATE_EDGES
 #define UPDATE_EDGES 1  // whether the layer updates its edges; without it they are read, and their gradient goes past the layer
 #endif
-#ifndef READ_EDGES
-#define READ_EDGES 1  // whether there are edges at all: without them a layer is one of node_layers/, and has no edge update
-#endif
 constexpr int kNodes = NODES;
-constexpr bool kUpdatesEdges = UPDATE_EDGES, kReadsEdges = READ_EDGES;
-static_assert(kReadsEdges || !kUpdatesEdges, "an edge update reads edges");
+constexpr bool kUpdatesEdges = UPDATE_EDGES;
 constexpr int kChannels = 192;                   // of nodes and of edges
 constexpr int kHeads = 12, kHeadSize = 16;       // heads are contiguous blocks of channels
 constexpr int kNodeHidden = 32;                  // hidden size of the nodes' feed-forward

@@ -96,11 +96,9 @@ __device__ __forceinline__ void nodes_backward(unsigned char* shared, const bf16
             const int row = k / (kChannels / 2), column = k % (kChannels / 2) * 2;
             *(float2*)(gradient + row * S::kPitch + column) = residual_of(gradient_in)(row, column);
         }
-        if constexpr (kReadsEdges) {
-            for (int tile = warp; tile < S::kTiles; tile += kWarps) copy_edges_async<N>((bf16*)shared, edges_in, tile, lane);
-            cp_async_commit();
-        }
-        cp_async_wait<kReadsEdges ? 1 : 0>();  // the hidden layer, not e
+        for (int tile = warp; tile < S::kTiles; tile += kWarps) copy_edges_async<N>((bf16*)shared, edges_in, tile, lane);
+        cp_async_commit();
+        cp_async_wait<1>();  // the hidden layer, not e
     }
     __syncthreads();
     node_norm_backward<N>(gradient, second_normals, vectors + kNodeNorm2Weight, node_out_gradient, rows, warp, lane);

@@ -29,7 +29,7 @@ constexpr int kEdgeQueryKey = kNodeQkvTransposed + 192 * 576;            // We[:
 constexpr int kEdgeValueTransposed = kEdgeQueryKey + 384 * 192;          // We[384:]^T [192, 192], a left operand by heads, rows of 32 reordered (phase 4)
 constexpr int kToEdges = kEdgeValueTransposed + 192 * 192;               // We[:384]^T, and A^T, B^T of an edge update: [192, 416 or 384], rows of 24 reordered (phase 6)
 constexpr int kToEdgesSteps = (2 * kChannels + (kUpdatesEdges ? 2 * kHidden1 : 0)) / 16;  // mma steps over its columns
-constexpr int kPacked = kReadsEdges ? kToEdges + 192 * 16 * kToEdgesSteps : kEdgeQueryKey;  // without edges nothing of theirs
+constexpr int kPacked = kToEdges + 192 * 16 * kToEdgesSteps;
 
 // Biases and norms of a seed, in floats: of the edge update, of which phase 1 keeps the first two in shared memory, and of the nodes.
 constexpr int kNorm1Weight = 0, kNorm2Weight = 192, kEdgeVectors = 384, kNorm1Bias = 384;
@@ -47,7 +47,7 @@ struct Sizes {
     static constexpr int kChunks = (kTiles + kWarps - 1) / kWarps;
     // Byte offsets into shared memory.
     static constexpr int kHidden = kMaxSharedBytes - (kUpdatesEdges ? kRows * kHidden1 * 2 : 0);  // X, at the end: phase 6 still reads it
-    static constexpr int kSmall = kReadsEdges ? kRows * kRow * 2 : 0, kStage = kSmall + N * 32 * 4;
+    static constexpr int kSmall = kRows * kRow * 2, kStage = kSmall + N * 32 * 4;
     static constexpr int kBesideBytes = kWarps * 16 * kHidden2 * 2;     // h2 or dh2 of a chunk
     static constexpr int kBuffers = kStage + 2 * kStageBytes + 2 * kBesideBytes + 4 * kEdgeVectors <= kHidden ? 2 : 1;
     static constexpr int kBeside = kStage + kBuffers * kStageBytes;     // phase 1: h2, then dh2

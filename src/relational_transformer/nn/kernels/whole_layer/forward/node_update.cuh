@@ -100,8 +100,7 @@ __device__ __forceinline__ void update_nodes(const bf16* matrices, const bf16* n
             const int row = min(16 * m + 8 * half + r, kNodes - 1);
 #pragma unroll
             for (int t = 0; t < kWarpTiles; ++t) {
-                const unsigned pair = kReadsEdges ? load_constant_4(residual + row * kChannels + 8 * t)
-                                                  : *(const unsigned*)(shared_at<bf16>(ForwardShared::nodes) + row_offset(row, 8 * (first_tile + t) + 2 * q));
+                const unsigned pair = load_constant_4(residual + row * kChannels + 8 * t);
                 const float2 bias = of_tile(PackedVectors::node_output_bias, t);
                 x[m][t][2 * half] = bias.x + low_float(pair), x[m][t][2 * half + 1] = bias.y + high_float(pair);
             }

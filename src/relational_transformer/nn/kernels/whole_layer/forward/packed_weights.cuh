@@ -9,13 +9,13 @@ constexpr bool kKeeps = KEEPS;
 
 // Offsets in bf16 of a seed's matrices. `tiles`: 8 outputs as the right operand, 16 bytes a lane and block of 32 inputs.
 // `lefts`: 16 outputs as the left operand, twice 16 bytes a lane and block. Those of the edge update come last, here and in
-// the vectors: a layer without it has the others alone. A layer without edges has none of theirs.
+// the vectors: a layer without it has the others alone.
 struct PackedMatrices {
     static constexpr int tile = kChannels * 8, left = kChannels * 16;
     static constexpr int node_qkv = 0;                                       // tiles [72]
     static constexpr int edge_query_key = node_qkv + 72 * tile;              // lefts [12 heads][query, key]
-    static constexpr int edge_value = edge_query_key + (kReadsEdges ? 24 * left : 0);  // lefts [12 heads]
-    static constexpr int node_output = edge_value + (kReadsEdges ? 12 * left : 0);     // tiles [24]
+    static constexpr int edge_value = edge_query_key + 24 * left;           // lefts [12 heads]
+    static constexpr int node_output = edge_value + 12 * left;              // tiles [24]
     static constexpr int node_feed_forward_in = node_output + 24 * tile;     // tiles [4]
     static constexpr int node_feed_forward_out = node_feed_forward_in + 4 * tile;  // [24] tiles of one block of inputs
     static constexpr int edge_message_in = node_feed_forward_out + kChannels * kNodeHidden;  // lefts [of e_ij, of e_ji]

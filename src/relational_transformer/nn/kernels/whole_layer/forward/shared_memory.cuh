@@ -11,16 +11,16 @@ static_assert(kNodes <= 20, "rows of nodes");
 constexpr int kScoreStride = 20, kHeadScores = (kNodes * kScoreStride + 31) / 32 * 32 + 4;
 struct ForwardShared {
     // Each offset is in bytes, a multiple of 16.
-    static constexpr int edges = 0;                                                  // bf16 [tiles * 16, D] swizzled, if there are any
-    static constexpr int query = edges + (kReadsEdges ? kEdgeTiles * 16 * kChannels * 2 : 0);  // bf16 [D, node stride]
+    static constexpr int edges = 0;                                                  // bf16 [tiles * 16, D] swizzled
+    static constexpr int query = edges + kEdgeTiles * 16 * kChannels * 2;              // bf16 [D, node stride]
     static constexpr int key = query + kChannels * kNodeStride * 2;                  // likewise; later: nodes after the first norm
     static constexpr int value = key + kChannels * kNodeStride * 2;                  // likewise
     static constexpr int scores = value + kChannels * kNodeStride * 2;               // see above; later: hidden
     static constexpr int message_out = scores + kHeads * kHeadScores * 4;            // uint4 [12, 32 lanes]: fragments of two tiles
     static constexpr int feed_forward_out = message_out + 12 * 32 * 16;              // likewise
     static constexpr int nodes = message_out;                                        // before these two: bf16 [N, D] swizzled
-    static constexpr int messages = kReadsEdges ? query : scores;                    // bf16 [N, D] swizzled, in the place of what nobody reads any more
-    static constexpr int new_nodes = kReadsEdges ? value : nodes;                    // likewise; without edges the next layer reads them there
+    static constexpr int messages = query;                                           // bf16 [N, D] swizzled, in the place of what nobody reads any more
+    static constexpr int new_nodes = value;                                          // likewise
     static constexpr int vectors = feed_forward_out + 12 * 32 * 16;                  // float [PackedVectors]
     static constexpr int partials = vectors + PackedVectors::size * 4;               // float2 [node tiles * 16, warps]
     static constexpr int hidden = partials + kNodeTiles * 16 * kWarps * 8;           // bf16 [N, FH + 8]

@@ -1,0 +1,246 @@
+"""Adam for a fleet: one pass over the parameters of all seeds, with clipping and a schedule of the learning rate."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .compiling import compiled_for
+from .fleet import Fleet
+
+BETAS = (0.9, 0.999)
+
+Decay = Literal["constant", "cosine", "linear"]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How the learning rate changes over a run: a linear warm-up to its full value, then constant or down to zero.
+
+    >>> Schedule(warmup_steps=100, decay="cosine").is_constant, Schedule().is_constant
+    (False, True)
+    """
+
+    warmup_steps: int = 0
+    """Steps over which the learning rate grows from zero."""
+    decay: Decay = "constant"
+    """What follows: the full rate, or half a cosine or a line down to zero at the end of the run."""
+
+    def __post_init__(self) -> None:
+        if self.warmup_steps < 0:
+            raise ValueError(f"warmup-steps must be at least 0, got {self.warmup_steps}")
+        if self.decay not in ("constant", "cosine", "linear"):
+            raise ValueError(f"decay must be constant, cosine or linear, got {self.decay!r}")
+
+    @property
+    def is_constant(self) -> bool:
+        return self == Schedule()
+
+
+class Adam:
+    r"""Adam without weight decay, on all seeds at once, each seed's gradient g cut down to the norm `clip` by itself:
+
+    $$m \leftarrow \beta_1 m + (1 - \beta_1) g \quad v \leftarrow \beta_2 v + (1 - \beta_2) g^2 \quad
+    w \leftarrow w - \eta \frac{m / (1 - \beta_1^t)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}$$
+
+    Compiled, norms, clipping and this rule are a handful of kernels, however many parameters and seeds there are. The
+    learning rate of a step is computed on the device from the number of the step, so that a step can be recorded.
+
+    Args:
+        total_steps: of the run, over which a learning rate decays.
+        linears: names of matrices [rows, size], and for each of their rows the number of the Linear it belongs to.
+            A Linear whose whole gradient is exactly zero is left alone in that step, and its moments are too.
+
+    >>> fleet = Fleet([torch.nn.Linear(3, 2) for _ in range(4)], torch.device("cpu"))
+    >>> Adam(fleet, 1e-3, clip=1.0).step(torch.ones_like(fleet.values))
+    >>> int(fleet.count)
+    1
+    """
+
+    def __init__(
+        self, fleet: Fleet, learning_rate: float, *, epsilon: float = 1e-8, clip: float | None = None,
+        schedule: Schedule | None = None, total_steps: int = 0, linears: Mapping[str, Tensor] | None = None,
+        compiled: bool = False,
+    ) -> None:  # fmt: skip
+        self.fleet, self.epsilon = fleet, epsilon
+        self.rate = Rate(learning_rate, schedule or Schedule(), total_steps)
+        self.clipping = clipping_of(fleet, clip)
+        self.linears = list(_rows_of_linears(fleet, linears or {}))
+        device = fleet.values.device
+        update = update_moving if self.linears else update_clipped
+        self._count: Callable[..., list[Tensor]] = compiled_for(count_step, device) if compiled else count_step
+        self._update: Callable[..., None] = compiled_for(update, device) if compiled else update
+
+    @torch.no_grad()
+    def step(self, gradient: Tensor) -> None:
+        """One step along a gradient, a vector like `fleet.values`."""
+        fleet = self.fleet
+        first, second, *scheduled = self._count(fleet.count.view(1), gradient.dtype, self.rate)
+        rule = Rule(scheduled[0] if scheduled else self.rate.value, self.epsilon, first, second)
+        state = State(fleet.values, fleet.first, fleet.second)
+        self._update(state, gradient, rule, self.clipping, *([self.linears] if self.linears else []))
+
+
+class State(NamedTuple):
+    """What Adam changes: vectors of all parameters, and of both of their moments."""
+
+    values: Tensor
+    first: Tensor
+    second: Tensor
+
+
+class Rate(NamedTuple):
+    """The full learning rate, and how it changes over so many steps."""
+
+    value: float
+    schedule: Schedule
+    total_steps: int
+
+
+class Rule(NamedTuple):
+    """What Adam does in a step: its learning rate, a tensor where it changes, and the `corrections` of the step."""
+
+    learning_rate: float | Tensor
+    epsilon: float
+    first_correction: Tensor
+    second_correction: Tensor
+
+
+class Linears(NamedTuple):
+    """Matrices [S, rows, size] of one name, in a vector like `fleet.values`.
+
+    Attributes:
+        start, stop: where they lie.
+        shape: S, rows and size.
+        same_linear: which rows belong to the same Linear, bool [rows, rows].
+    """
+
+    start: int
+    stop: int
+    shape: torch.Size
+    same_linear: Tensor
+
+
+class Clipping(NamedTuple):
+    """How gradients of a fleet, vectors like `fleet.values`, are clipped.
+
+    Attributes:
+        largest: norm that the gradient of a seed may have.
+        num_seeds: S.
+        owner: whose each number is, [S · P]; None for one seed alone.
+    """
+
+    largest: float
+    num_seeds: int
+    owner: Tensor | None
+
+
+def count_step(count: Tensor, dtype: torch.dtype, rate: Rate) -> list[Tensor]:
+    """Count a step, in place, and give its `corrections`, and its learning rate where that changes.
+
+    Apart from the update, which is one pass over all parameters and would make these powers again for every one of
+    them. The count is a vector [1]: compiled on a CPU, torch 2.13 loses what is written into a number.
+    """
+    count += 1
+    number = count.squeeze(0)
+    found = corrections(number, dtype)
+    return found if rate.schedule.is_constant else [*found, learning_rate(rate, number).to(dtype)]
+
+
+def corrections(count: Tensor, dtype: torch.dtype) -> list[Tensor]:
+    """1 - β^t for both moments after `count` steps."""
+    return [(1 - beta**count).to(dtype) for beta in BETAS]
+
+
+def learning_rate(rate: Rate, count: Tensor) -> Tensor:
+    """The learning rate of step number `count`, counted from 1; a number on the device.
+
+    >>> rate = Rate(0.1, Schedule(warmup_steps=2, decay="linear"), total_steps=6)
+    >>> [round(learning_rate(rate, torch.tensor(float(count))).item(), 4) for count in range(1, 8)]
+    [0.05, 0.1, 0.075, 0.05, 0.025, 0.0, 0.0]
+    """
+    warmup, decay = rate.schedule.warmup_steps, rate.schedule.decay
+    grown = (count / warmup).clamp(max=1.0) if warmup else torch.ones_like(count)
+    if decay == "constant":
+        return rate.value * grown
+    done = ((count - warmup) / max(1, rate.total_steps - warmup)).clamp(0.0, 1.0)
+    left = 1.0 - done if decay == "linear" else 0.5 * (1.0 + torch.cos(math.pi * done))
+    return rate.value * grown * left
+
+
+def update(state: State, gradient: Tensor, rule: Rule) -> None:
+    """Adam's rule, in place."""
+    values, first, second = state
+    first.mul_(BETAS[0]).add_(gradient, alpha=1 - BETAS[0])
+    second.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
+    denominator = (second / rule.second_correction).sqrt_().add_(rule.epsilon)
+    direction = (first / rule.first_correction).div_(denominator)
+    if isinstance(rule.learning_rate, Tensor):
+        values.sub_(direction.mul_(rule.learning_rate))
+    else:
+        values.sub_(direction, alpha=rule.learning_rate)
+
+
+def update_clipped(state: State, gradient: Tensor, rule: Rule, clipping: Clipping | None) -> None:
+    """Clip, then Adam's rule; the state is changed in place, the gradient is not."""
+    update(state, clipped(gradient, clipping), rule)
+
+
+def update_moving(
+    state: State, gradient: Tensor, rule: Rule, clipping: Clipping | None, linears: list[Linears]
+) -> None:
+    """The same for all but Linears that have no gradient.
+
+    What moves is decided number by number: so all is one pass over the vectors when it is compiled.
+    """
+    moves = torch.ones_like(gradient, dtype=torch.bool)
+    for matrix in linears:
+        has_gradient = (gradient[matrix.start : matrix.stop].view(matrix.shape) != 0).unsqueeze(1)
+        of_linear = has_gradient & matrix.same_linear.unsqueeze(-1)  # [S, rows, rows of its Linear, size]
+        moves[matrix.start : matrix.stop].view(matrix.shape).copy_(of_linear.flatten(2).any(-1, keepdim=True))
+    new = State(*(vector.clone() for vector in state))
+    update(new, clipped(gradient, clipping), rule)
+    for old, changed in zip(state, new, strict=True):
+        old.copy_(torch.where(moves, changed, old))
+
+
+def clipping_of(fleet: Fleet, largest: float | None) -> Clipping | None:
+    """How gradients of this fleet are clipped; None: not at all."""
+    if largest is None:
+        return None
+    return Clipping(largest, fleet.num_seeds, owners(fleet) if fleet.num_seeds > 1 else None)
+
+
+def owners(fleet: Fleet) -> Tensor:
+    """The seed that each number of `fleet.values` belongs to, [S · P], in as few bytes as they take."""
+    seeds = torch.arange(fleet.num_seeds, device=fleet.values.device)
+    kind = torch.uint8 if fleet.num_seeds <= torch.iinfo(torch.uint8).max else torch.int32
+    blocks = [seeds.to(kind).repeat_interleave(shape.numel()) for shape in fleet.shapes.values()]
+    return torch.cat(blocks)
+
+
+def clipped(gradient: Tensor, clipping: Clipping | None) -> Tensor:
+    r"""$g \cdot \min(1, c / \|g\|)$, the norm taken over all parameters of a seed by itself, [S · P]."""
+    if clipping is None:
+        return gradient
+    squares = gradient.square()
+    if clipping.owner is None:
+        return gradient * (clipping.largest / squares.sum().sqrt()).clamp(max=1.0)
+    # A sum for each seed over all numbers: sums over one range are made in one pass. Where, not a product: what is not
+    # finite stays with its seed.
+    sums = [torch.where(clipping.owner == seed, squares, 0.0).sum() for seed in range(clipping.num_seeds)]
+    shrinkage = (clipping.largest / torch.stack(sums).sqrt()).clamp(max=1.0)
+    return gradient * shrinkage[clipping.owner.int()]
+
+
+def _rows_of_linears(fleet: Fleet, linears: Mapping[str, Tensor]) -> Iterable[Linears]:
+    start = 0
+    for name, block in fleet.parameters.items():
+        if name in linears:
+            linear = linears[name].to(block.device)
+            same_linear = linear.unsqueeze(0) == linear.unsqueeze(1)
+            yield Linears(start, start + block.numel(), block.shape, same_linear)
+        start += block.numel()

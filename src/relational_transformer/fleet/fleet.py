@@ -1,0 +1,88 @@
+"""The parameters of many seeds of one model, side by side, and their optimiser."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from .over_seeds import Parameters
+
+Model = TypeVar("Model", bound=nn.Module)
+
+ALIGNMENT = 64
+"""Matrices begin at multiples of so many numbers: the fast matrix products of a GPU ask for addresses of 16 bytes."""
+
+
+def initialise(build: Callable[[], Model], seed: int) -> Model:
+    """A model with the initialisation of `seed`, the same on every machine and device.
+
+    >>> initialise(lambda: nn.Linear(3, 2), seed=1).weight.shape
+    torch.Size([2, 3])
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return build()
+
+
+def check_seeds(seeds: tuple[int, ...]) -> None:
+    """Refuse seeds that are none, not all different, or no numbers that torch takes."""
+    if not seeds:
+        raise ValueError("at least one seed is needed, got none")
+    if len(set(seeds)) != len(seeds) or min(seeds) < 0 or max(seeds) >= 2**63:
+        raise ValueError(f"seeds must be different numbers from 0 to 2^63 - 1, got {list(seeds)}")
+
+
+class Fleet:
+    """S seeds of one model and the state of Adam for each of them.
+
+    All parameters lie in one vector, a block [S, *shape] for each, so that the optimiser is one pass over it. Blocks of
+    odd sizes come last, where they put no other block out of alignment.
+
+    >>> fleet = Fleet([initialise(lambda: nn.Linear(3, 2), seed) for seed in (0, 1)], torch.device("cpu"))
+    >>> fleet.parameters["weight"].shape, fleet.values.shape
+    (torch.Size([2, 2, 3]), torch.Size([16]))
+
+    Attributes:
+        values: every parameter of every seed, [S · P].
+        first, second: Adam's moments of them.
+        count: steps made so far, a number on the device.
+        parameters: views of `values` by name, [S, *shape].
+    """
+
+    def __init__(self, models: Sequence[nn.Module], device: torch.device) -> None:
+        self.num_seeds = len(models)
+        shapes = {name: parameter.shape for name, parameter in models[0].named_parameters()}
+        self.shapes = dict(sorted(shapes.items(), key=lambda item: item[1].numel() % ALIGNMENT != 0))
+        named = [dict(model.named_parameters()) for model in models]
+        blocks = [torch.stack([one[name].detach().to(device) for one in named]) for name in self.shapes]
+        self.values = torch.cat([block.flatten() for block in blocks])
+        self.first = torch.zeros_like(self.values)
+        self.second = torch.zeros_like(self.values)
+        self.count = torch.zeros((), dtype=torch.float64, device=device)
+        self.parameters: Parameters = self.split(self.values)
+
+    def split(self, vector: Tensor) -> Parameters:
+        """Views of a vector like `values` by name, [S, *shape]."""
+        blocks = vector.split([self.num_seeds * shape.numel() for shape in self.shapes.values()])
+        named = zip(self.shapes.items(), blocks, strict=True)
+        return {name: block.view(self.num_seeds, *shape) for (name, shape), block in named}
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything that a training step changes."""
+        return {"values": self.values, "first": self.first, "second": self.second, "count": self.count}
+
+    def named_state(self, best: Tensor) -> dict[str, Tensor]:
+        """The same for a checkpoint: vectors cut into `KIND.NAME` [S, *shape], with those of the `best` parameters."""
+        vectors = {"values": self.values, "first": self.first, "second": self.second, "best": best}
+        named = {
+            f"{kind}.{name}": block for kind, vector in vectors.items() for name, block in self.split(vector).items()
+        }
+        return {**named, "count": self.count}
+
+
+@torch.no_grad()
+def keep_best(fleet: Fleet, best: Tensor, better: Tensor) -> None:
+    """Copy the parameters of the seeds that are `better` (bool [S]) into `best`, a vector like `fleet.values`."""
+    for current, kept in zip(fleet.split(fleet.values).values(), fleet.split(best).values(), strict=True):
+        kept.copy_(torch.where(better.view(-1, *(1,) * (current.dim() - 1)), current, kept))

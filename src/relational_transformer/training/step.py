@@ -1,0 +1,209 @@
+"""One training step of a whole fleet: forward through the trajectory, backward, Adam; on CUDA one graph launch."""
+
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
+from torch.utils.checkpoint import checkpoint
+
+from relational_transformer.clrs.spec import Type
+from relational_transformer.fleet.adam import Adam
+from relational_transformer.fleet.fleet import Fleet
+from relational_transformer.fleet.graphs import Graphs
+from relational_transformer.fleet.memory import is_too_much_to_keep, saved_bytes
+from relational_transformer.fleet.over_seeds import over_seeds
+from relational_transformer.fleet.pieces import Pieces
+from relational_transformer.fleet.precision import Precision, for_computing
+from relational_transformer.reasoning.encoders import ColumnEncoder
+from relational_transformer.reasoning.features import Batch, Packed
+from relational_transformer.reasoning.network import Carry, EncodedInputs, Network
+from relational_transformer.reasoning.steps import Schedule, Step, aligned_rows, make_steps
+
+from .data import Draw, Split, length_buckets, outputs_of, take
+from .fused_step import FusedSteps
+
+
+class TrainingStep:
+    """Makes training steps that were drawn beforehand (`load`, then `make` for each of them).
+
+    There are two ways through a trajectory. Where every layer is one fused kernel, compiled pieces run between the
+    layers (`FusedSteps`); else each step of the algorithm is one compiled function, computed again in the backward
+    pass where memory would run out. Nothing here waits for the device: what a step needs to know on the host, its
+    number of hints, comes from the draw.
+
+    Attributes:
+        losses: the loss of every seed summed over the steps since `load`, [S].
+        finite: whether every loss of a seed so far was a finite number, bool [S].
+        recompute: whether steps of the trajectory are recomputed in the backward pass; None until the first step has
+            decided.
+    """
+
+    def __init__(
+        self, network: Network, fleet: Fleet, split: Split, adam: Adam, *, batch_size: int, precision: Precision,
+        compiled: bool, recompute: bool | None = None,
+    ) -> None:  # fmt: skip
+        self.network, self.fleet, self.split, self.adam = network, fleet, split, adam
+        self.precision: Precision = precision
+        self.device = fleet.values.device
+        self.buckets = length_buckets(split.host_lengths, fleet.num_seeds * batch_size)
+        self.batch_size = batch_size
+        seeds = fleet.num_seeds
+        self.position = torch.zeros(1, dtype=torch.long, device=self.device)
+        self.losses = torch.zeros(seeds, device=self.device, dtype=fleet.values.dtype)
+        self._of_each_seed = torch.ones_like(self.losses)
+        self.finite = torch.ones(seeds, dtype=torch.bool, device=self.device)
+        self.index = torch.zeros(0, seeds, batch_size, dtype=torch.long, device=self.device)
+        self.teacher_forced = torch.zeros(0)
+        self.hints_of_step: list[int] = []
+        self.recompute = recompute
+        self._graphs = Graphs(self.device, self._changed)
+        pieces = Pieces(self.device, compiled=compiled)
+        self._schedule = over_seeds(network, "schedule")
+        self._prepared, self._tally = pieces.compile(self._prepare), pieces.compile(tally)
+        self._encode = pieces.of_vector(network, "encode_inputs", fleet.shapes)
+        self._start = pieces.plain_of_vector(network, "initial_carry", fleet.shapes)
+        self._step = pieces.of_vector(network, "training_step", fleet.shapes)
+        self._loss = pieces.of(network, "loss")
+        self._fused = FusedSteps(pieces, network, fleet, split.num_nodes, precision)
+
+    @property
+    def layers_are_kernels(self) -> bool:
+        """Whether every layer is one fused kernel, forward and backward."""
+        return self._fused.fits and not self.recompute
+
+    def load(self, drawn: Draw) -> None:
+        """Take what the next steps are made of."""
+        longest = self.split.host_lengths[drawn.index].max(axis=(1, 2))
+        self.hints_of_step = [min(bucket for bucket in self.buckets if bucket >= need) for need in longest]
+        number = len(drawn.index)
+        if number > len(self.index):
+            self._graphs.forget()
+            self.index = torch.tensor(drawn.index, device=self.device)
+            self.teacher_forced = torch.tensor(drawn.teacher_forced, device=self.device)
+        else:  # fewer steps than there is room for, as in the last part of a run: nothing is captured or compiled anew
+            self._fill(self.index[:number], drawn.index)
+            self._fill(self.teacher_forced[:number], drawn.teacher_forced)
+        self.position.zero_()
+        self.losses.zero_()
+
+    def _fill(self, tensor: Tensor, array: np.ndarray) -> None:
+        data = torch.from_numpy(array)
+        tensor.copy_(data.pin_memory() if self.device.type == "cuda" else data, non_blocking=True)
+
+    def make(self, number: int) -> None:
+        """Training step `number` of those loaded; they must be made in order."""
+        num_hints = self.hints_of_step[number]
+        if self.recompute is None:
+            self.recompute = self._must_recompute()
+        if not self._graphs.are_recorded:  # the longest first, whose memory the others then use again
+            for bucket in reversed(self.buckets):
+                self._graphs.record(bucket, partial(self._train, bucket))
+        self._graphs.run(num_hints, partial(self._train, num_hints))
+
+    def loss(self, values: Tensor, batch: Batch, steps: list[Step]) -> Tensor:
+        """The loss of every seed, [S], on a batch [S, B, ...] and its steps.
+
+        `values` is a vector like `fleet.values`.
+        """
+        if self.layers_are_kernels:
+            return self._fused.run(self._fused.begin(for_computing(values, self.precision)), batch, steps)
+        carry = self._run(values, batch.inputs, steps)
+        return self._loss({}, outputs_of(batch), carry._replace(hints={}))
+
+    def _run(self, values: Tensor, inputs: Packed, steps: list[Step]) -> Carry:
+        """The carry after all steps, each of which computes all that it needs.
+
+        Steps take the parameters whole and not by name, so that over the steps one gradient is added up and not a
+        hundred.
+        """
+        values = for_computing(values, self.precision)
+        encoded = self._encode(values, inputs)
+        carry = like_later_ones(self.network, self._start(values, encoded))
+        for step in steps:
+            carry = self._advance(values, encoded, carry, step)
+        return carry
+
+    def _advance(self, values: Tensor, encoded: EncodedInputs, carry: Carry, step: Step) -> Carry:
+        if not self.recompute:
+            return self._step(values, encoded, carry, step)
+        return checkpoint(
+            self._step, values, encoded, carry, step,
+            use_reentrant=False, preserve_rng_state=False, determinism_check="none",
+        )  # fmt: skip
+
+    def _train(self, num_hints: int) -> None:
+        losses, values = self._forward(num_hints)
+        (gradient,) = torch.autograd.grad(losses, values, self._of_each_seed)
+        self.adam.step(gradient)
+        self._tally(self.losses, self.finite, self.position, losses.detach())
+
+    def _forward(self, num_hints: int) -> tuple[Tensor, Tensor]:
+        """Losses [S] of the next step that was loaded, and the parameters that they can be differentiated by."""
+        batch, schedule = self._prepared(self.split.examples, self.index, self.teacher_forced, self.position)
+        forced, is_target, keeps_output = (tensor[: max(1, num_hints - 1)] for tensor in schedule[:3])
+        hints = {key: hint[:num_hints] for key, hint in batch.hints.items()}
+        # A new leaf every time: autograd ties a leaf to the stream of its first use, a graph is captured on another.
+        values = self.fleet.values.detach().requires_grad_()
+        steps = make_steps(hints, Schedule(forced, is_target, keeps_output, schedule.totals))
+        return self.loss(values, batch, steps), values
+
+    def _prepare(
+        self, examples: Batch, index: Tensor, teacher_forced: Tensor, position: Tensor
+    ) -> tuple[Batch, Schedule]:
+        """Batch and schedule of the next step, for hints and steps of the longest trajectories, so that there is one
+        function to compile: what lies beyond the lengths of a batch counts nowhere. Every row of theirs is aligned, so
+        that to the compiler all steps are alike."""
+        batch = take(examples, index.index_select(0, position).squeeze(0))
+        forced = teacher_forced.index_select(0, position).squeeze(0)
+        by_seed = batch._replace(hints={key: hint.transpose(0, 1) for key, hint in batch.hints.items()})
+        schedule = self._schedule({}, by_seed, forced.transpose(0, 1))
+        forced, is_target, keeps_output = (aligned_rows(tensor.transpose(0, 1)) for tensor in schedule[:3])
+        hints = {key: aligned_rows(hint) for key, hint in batch.hints.items()}
+        aligned = Batch(batch.inputs, hints, batch.outputs, batch.lengths)
+        return aligned, Schedule(forced, is_target, keeps_output, schedule.totals)
+
+    def _must_recompute(self) -> bool:
+        """Whether the activations of the longest trajectories would take too much of the memory that is free."""
+        most = max(self.buckets)
+        if most <= 3:
+            return False
+        sizes = [saved_bytes(lambda num_hints=num_hints: self._forward(num_hints)) for num_hints in (2, 3)]
+        sizes = [size + self._fused.kept_bytes(number, self.batch_size) for number, size in enumerate(sizes, 1)]
+        return is_too_much_to_keep(sizes[0] + (sizes[1] - sizes[0]) * (most - 2), self.device)
+
+    def _changed(self) -> dict[str, Tensor]:
+        """Everything that a step changes."""
+        return {**self.fleet.state(), "position": self.position, "losses": self.losses, "finite": self.finite}
+
+
+def linears_of_encoders(network: nn.Module) -> dict[str, Tensor]:
+    """The weights of encoders by name, and of each of their rows the number of the Linear that it belongs to.
+
+    The published training skips a Linear (and its moments) in a step in which its whole gradient is exactly zero. That
+    happens where a feature is zero in a whole batch, so it is looked at for the encoders.
+    """
+    found = {}
+    for name, encoder in network.named_modules():
+        if isinstance(encoder, ColumnEncoder):
+            linear_of_row = torch.zeros(len(encoder.weight), dtype=torch.long)
+            for number, linear in enumerate(encoder.linears):
+                linear_of_row[linear.rows] = number
+            found[f"{name}.weight"] = linear_of_row
+    return found
+
+
+def like_later_ones(network: Network, carry: Carry) -> Carry:
+    """The first carry with gradients where later ones have them, so that to the compiler all steps are alike."""
+    marked = tree_map_only(Tensor, lambda leaf: leaf.contiguous().requires_grad_(), carry._replace(hints={}))
+    learnt = {group.key for group in network.hints if group.type == Type.SCALAR}
+    hints = {key: hint.contiguous().requires_grad_(key in learnt) for key, hint in carry.hints.items()}
+    return marked._replace(hints=hints)
+
+
+def tally(total: Tensor, finite: Tensor, position: Tensor, losses: Tensor) -> None:
+    """Add the losses [S] of a step to their total, note whether they are finite, and go on to the next; in place."""
+    total += losses
+    finite &= losses.isfinite()
+    position += 1

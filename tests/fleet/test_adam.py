@@ -1,0 +1,88 @@
+import pytest
+import torch
+from torch import nn
+
+from relational_transformer.fleet.adam import Adam
+from relational_transformer.fleet.fleet import Fleet, initialise, keep_best
+from relational_transformer.reasoning.encoders import ColumnEncoder
+from relational_transformer.training.step import linears_of_encoders
+
+
+def make_fleet(build, seeds=(0, 1, 2)):
+    models = [initialise(build, seed) for seed in seeds]
+    return models, Fleet(models, torch.device("cpu"))
+
+
+@pytest.mark.parametrize("clip", [None, 2.5])  # of the gradients below, some are longer
+def test_equals_torchs_adam_for_every_seed(clip: float | None):
+    torch.manual_seed(0)
+    models, fleet = make_fleet(lambda: nn.Linear(3, 2))
+    adam = Adam(fleet, 0.01, clip=clip)
+    optimizers = [torch.optim.Adam(model.parameters(), lr=0.01) for model in models]
+    for _ in range(5):
+        gradients = [torch.randn(3, 2, 3), torch.randn(3, 2)]
+        adam.step(torch.cat([gradient.flatten() for gradient in gradients]))
+        for seed, (model, optimizer) in enumerate(zip(models, optimizers, strict=True)):
+            for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+                parameter.grad = gradient[seed].clone()
+            if clip is not None:
+                nn.utils.clip_grad_norm_(model.parameters(), clip)
+            optimizer.step()
+    for seed, model in enumerate(models):
+        for name, parameter in model.named_parameters():
+            torch.testing.assert_close(fleet.parameters[name][seed], parameter.detach(), rtol=1e-5, atol=1e-6)
+
+
+def build_encoder() -> nn.Module:
+    return nn.ModuleDict({"encoder": ColumnEncoder([("scalar", 0, 1), ("category", 0, 2)], 4)})
+
+
+def test_a_linear_of_an_encoder_without_gradient_is_left_alone():
+    models, fleet = make_fleet(build_encoder, seeds=(0, 1))
+    adam = Adam(fleet, 0.1, linears=linears_of_encoders(models[0]))
+    adam.step(torch.ones_like(fleet.values))
+    before = {name: value.detach().clone() for name, value in fleet.parameters.items()}
+    moments = fleet.first.clone()
+    gradient = torch.zeros(2, 3, 4)
+    gradient[0, 1] = 1.0  # seed 0: one class of the category
+    adam.step(torch.cat([gradient.flatten(), torch.zeros(2 * 2 * 4)]))
+    moved = fleet.parameters["encoder.weight"] != before["encoder.weight"]
+    assert moved.any(-1).tolist() == [[False, True, True], [False, False, False]]
+    assert torch.equal(fleet.split(fleet.first)["encoder.weight"][1], fleet.split(moments)["encoder.weight"][1])
+
+
+def test_encoders_are_found_wherever_they_lie_between_other_parameters():
+    def build() -> nn.Module:
+        encoders = {name: ColumnEncoder([("scalar", 0, 1), ("mask", 0, 1)], 4) for name in ("inputs", "hints")}
+        return nn.ModuleDict({"first": nn.Linear(3, 2), **encoders, "last": nn.Linear(2, 5)})
+
+    models, fleet = make_fleet(build, seeds=(0, 1))
+    adam = Adam(fleet, 0.1, linears=linears_of_encoders(models[0]))
+    adam.step(torch.ones_like(fleet.values))
+    before = {name: value.detach().clone() for name, value in fleet.parameters.items()}
+    gradient = torch.zeros_like(fleet.values)
+    fleet.split(gradient)["hints.weight"][1, 0, 2] = 1.0
+    adam.step(gradient)
+    moved = {name: (value != before[name]).flatten(2).any(-1).tolist() for name, value in fleet.parameters.items()
+             if name.endswith("s.weight")}  # fmt: skip
+    assert moved == {"inputs.weight": [[False] * 2] * 2, "hints.weight": [[False] * 2, [True, False]]}
+    for name in ("first.weight", "first.bias", "last.weight", "last.bias", "inputs.bias", "hints.bias"):
+        assert (fleet.parameters[name] != before[name]).all(), f"{name} goes on along its momentum"
+
+
+def test_keep_best_copies_the_better_seeds_alone():
+    _, fleet = make_fleet(lambda: nn.Linear(3, 2))
+    best = torch.zeros_like(fleet.values)
+    keep_best(fleet, best, torch.tensor([True, False, True]))
+    for name, block in fleet.split(best).items():
+        assert torch.equal(block[0], fleet.parameters[name][0])
+        assert not block[1].any()
+
+
+def test_initialisation_depends_on_the_seed_alone():
+    torch.manual_seed(5)
+    one = initialise(lambda: nn.Linear(3, 2), 1)
+    torch.rand(7)
+    other = initialise(lambda: nn.Linear(3, 2), 1)
+    assert torch.equal(one.weight, other.weight)
+    assert not torch.equal(one.weight, initialise(lambda: nn.Linear(3, 2), 2).weight)

@@ -1,0 +1,294 @@
+"""Fleets side by side: those that train do not wait for one that begins, and all end as they do alone."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from relational_transformer.runs.session import Stopped, carry_out
+from relational_transformer.training.session import train_together
+from relational_transformer.runs import RunFolder
+from relational_transformer.training import TrainConfig, Trainer, trainer
+from tests.training.small import PROTOCOL, run_to_the_end, small_config
+
+CPU = torch.device("cpu")
+TASKS = ("bfs", "binary_search", "insertion_sort")
+PARTS = PROTOCOL.examples // PROTOCOL.validation_interval
+
+Hook = Callable[[TrainConfig], None]
+
+
+def runs_in(folder: Path, tasks: tuple[str, ...] = TASKS) -> list[tuple[TrainConfig, str]]:
+    return [(small_config(task=task, seeds=(0,)), str(folder / task)) for task in tasks]
+
+
+def train_aside(
+    runs: list[tuple[TrainConfig, str]], before_beginning: Hook = lambda config: None, *, aside: bool = True, **options
+):
+    """As on CUDA: fleets that compile nothing may be begun in a thread."""
+
+    def make_trainer(config: TrainConfig, folder: RunFolder) -> Trainer:
+        before_beginning(config)
+        return Trainer(config, folder, CPU)
+
+    defaults = {"report": lambda trainer: None, "checkpoint_seconds": 60.0, "report_seconds": 0.0}
+    return carry_out(runs, make_trainer, aside=aside, **{**defaults, **options})
+
+
+def parts_saved(folder: str) -> int:
+    path = RunFolder(folder).metrics
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        time.sleep(0.001)
+
+
+def scores(results: list[dict]) -> list[list[dict]]:
+    return [result["seeds"] for result in results]
+
+
+def test_fleets_begun_aside_end_as_they_do_alone(tmp_path):
+    alone = [run_to_the_end(config, Path(folder))[1] for config, folder in runs_in(tmp_path / "alone")]
+    for at_once in (None, 2):
+        runs = runs_in(tmp_path / str(at_once))
+        assert scores(train_aside(runs, at_once=at_once)) == scores(alone)
+        for (_, folder), task in zip(runs, TASKS, strict=True):
+            metrics = (RunFolder(path).metrics.read_text() for path in (folder, tmp_path / "alone" / task))
+            assert len(set(metrics)) == 1
+
+
+def test_a_fleet_trains_while_the_next_one_is_begun(tmp_path):
+    runs, reported, threads = runs_in(tmp_path), {}, {}
+
+    def report(trainer: Trainer) -> None:
+        reported[trainer.config.task] = trainer.examples
+
+    def begin_slowly(config: TrainConfig) -> None:
+        threads[config.task] = threading.current_thread()
+        if config.task == "binary_search":
+            # For ever, unless the first goes on meanwhile.
+            wait_until(lambda: reported.get("bfs", 0) >= config.protocol.examples)
+
+    train_aside(runs, begin_slowly, report=report)
+    assert threads["bfs"] is threading.main_thread()  # there is nobody yet who could go on meanwhile
+    assert threads["binary_search"] is not threading.main_thread()
+    assert reported.keys() == set(TASKS)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # torch's compiler looks at it
+def test_a_fleet_compiled_aside_trains_as_one_that_is_compiled_here(tmp_path, traced):
+    """Beside one that calls no model, as fleets on CUDA."""
+    config = small_config(seeds=(0,), compile="on")
+    _, alone = run_to_the_end(config, tmp_path / "alone")
+    graphs, compiled_in = len(traced), []
+
+    class Recorded:
+        """A trainer that makes parts until the other has begun."""
+
+        busy, has_failed, examples = False, False, 0
+
+        def __init__(self, folder: RunFolder) -> None:
+            self.folder = folder
+
+        def run(self):
+            yield
+            while len(traced) < 2 * graphs and not RunFolder(tmp_path / "aside").result.exists():
+                time.sleep(0.001)
+                yield
+
+        def save(self) -> None: ...
+
+        def finish(self) -> dict:
+            return {"seeds": []}
+
+    def make_trainer(config: TrainConfig, folder: RunFolder) -> Recorded | Trainer:
+        if config.task == "binary_search":
+            return Recorded(folder)
+        compiled_in.append(threading.current_thread())
+        return Trainer(config, folder, CPU)
+
+    runs = [(small_config(task="binary_search"), str(tmp_path / "recorded")), (config, str(tmp_path / "aside"))]
+    options = {"report": lambda trainer: None, "checkpoint_seconds": 60.0, "report_seconds": 60.0}
+    _, aside = carry_out(runs, make_trainer, aside=True, **options)
+    assert compiled_in[0] is not threading.main_thread()
+    assert len(traced) == 2 * graphs, "what was compiled in the thread was compiled again"
+    assert aside["seeds"] == alone["seeds"]
+
+
+def test_the_next_of_the_queue_begins_when_one_has_ended_and_not_before(tmp_path):
+    runs, seen = runs_in(tmp_path, (*TASKS, "heapsort")), []
+
+    def begin(config: TrainConfig) -> None:
+        done = sum(RunFolder(folder).result.exists() for _, folder in runs)
+        seen.append((config.task, len(seen) - done))
+
+    train_aside(runs, begin, at_once=2)
+    assert [task for task, _ in seen] == [*TASKS, "heapsort"]
+    assert max(others for _, others in seen) == 1
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_stopped_while_one_begins_the_others_are_saved_and_go_on_to_the_same_numbers(tmp_path, sent):
+    alone = [run_to_the_end(config, Path(folder))[1] for config, folder in runs_in(tmp_path / "alone")]
+    runs = runs_in(tmp_path / "stopped")
+    (_, first), (_, second), (_, third) = runs
+    handler, threads = signal.getsignal(sent), threading.active_count()
+
+    def stop_meanwhile(config: TrainConfig) -> None:
+        if config.task == "binary_search":
+            os.kill(os.getpid(), sent)
+            wait_until(lambda: parts_saved(first) > 0)  # saved at once, and not when this one is ready
+
+    with pytest.raises(Stopped, match=f"stopped by {sent.name}, saved {first} at example .*; the same command goes on"):
+        train_aside(runs, stop_meanwhile)
+    assert (parts_saved(second), parts_saved(third)) == (0, 0)
+    assert signal.getsignal(sent) == handler
+    assert threading.active_count() == threads
+    assert scores(train_aside(runs)) == scores(alone)
+
+
+def test_one_that_fails_in_the_thread_ends_all_and_the_others_are_saved(tmp_path):
+    runs = runs_in(tmp_path)
+
+    def fail(config: TrainConfig) -> None:
+        if config.task == "binary_search":
+            raise RuntimeError("no such luck")
+
+    with pytest.raises(RuntimeError, match="no such luck") as error:
+        train_aside(runs, fail)
+    assert error.value.__notes__ == [f"while training {runs[1][1]}"]
+    assert parts_saved(runs[0][1]) > 0
+    assert not RunFolder(runs[0][1]).result.exists()
+
+
+def test_one_that_fails_in_a_part_is_not_saved_in_the_middle_of_it(tmp_path, monkeypatch):
+    runs, train_on = runs_in(tmp_path), Trainer._train
+
+    def fail_in_the_second(trainer: Trainer, most_steps: int) -> None:
+        if trainer.config.task == "binary_search" and trainer.part == 1:
+            raise RuntimeError("no such luck")
+        train_on(trainer, most_steps)
+
+    monkeypatch.setattr(Trainer, "_train", fail_in_the_second)
+    with pytest.raises(RuntimeError, match="no such luck") as error:
+        train_together(runs, CPU)
+    assert error.value.__notes__ == [f"while training {runs[1][1]}"]
+    assert parts_saved(runs[0][1]) > 0
+    assert parts_saved(runs[1][1]) == 0
+
+
+def test_one_that_cannot_be_saved_does_not_cost_the_others_their_work(tmp_path, monkeypatch):
+    runs, train_on, save = runs_in(tmp_path), Trainer._train, Trainer.save
+
+    def fail_in_the_third(trainer: Trainer, most_steps: int) -> None:
+        if trainer.config.task == "insertion_sort" and trainer.part == 1:
+            raise RuntimeError("no such luck")
+        train_on(trainer, most_steps)
+
+    def save_all_but_the_first(trainer: Trainer) -> None:
+        if trainer.config.task == "bfs":
+            raise OSError("no space left")
+        save(trainer)
+
+    monkeypatch.setattr(Trainer, "_train", fail_in_the_third)
+    monkeypatch.setattr(Trainer, "save", save_all_but_the_first)
+    with pytest.raises(RuntimeError, match="no such luck"):
+        train_together(runs, CPU)
+    assert [parts_saved(folder) > 0 for _, folder in runs] == [False, True, False]
+
+
+def test_checkpoints_by_the_clock_hold_up_nobody(tmp_path, monkeypatch):
+    monkeypatch.setattr(trainer, "STEPS_AT_ONCE", 1)
+    train, turns = Trainer._train, []
+
+    def noted(one: Trainer, most_steps: int) -> None:
+        turns.append((one.folder.path.name, one.part, most_steps, parts_saved(one.folder.path)))
+        train(one, most_steps)
+
+    monkeypatch.setattr(Trainer, "_train", noted)
+    runs = runs_in(tmp_path / "often", TASKS[:2])
+    often = train_together(runs, CPU, checkpoint_seconds=0.0)
+    for _, folder in runs:
+        own = [turn for turn in turns if turn[0] == Path(folder).name]
+        assert {steps for _, part, steps, _ in own if part > 0} == {1}  # no part was hastened
+        assert {(part, saved) for _, part, _, saved in own if part > 0} == {(part, part) for part in range(1, PARTS)}
+    assert scores(often) == scores(train_together(runs_in(tmp_path / "never", TASKS[:2]), CPU))
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_signal_need_not_wait_for_a_test(tmp_path, monkeypatch, signal_number: int):
+    finish = Trainer.finish
+
+    def stopped(one: Trainer) -> dict:
+        one.save()
+        os.kill(os.getpid(), signal_number)
+        time.sleep(60)
+        raise AssertionError("the signal has waited for the test")
+
+    runs = runs_in(tmp_path, TASKS[:2])
+    monkeypatch.setattr(Trainer, "finish", stopped)
+    with pytest.raises(Stopped, match=r"stopped by .*; the same command goes on from there"):
+        train_together(runs, CPU)
+    monkeypatch.setattr(Trainer, "finish", finish)
+    expected = train_together(runs_in(tmp_path / "never", TASKS[:2]), CPU)
+    assert scores(train_together(runs, CPU)) == scores(expected)
+
+
+def test_fleets_begin_and_end_while_the_others_wait_if_nothing_is_aside(tmp_path, monkeypatch):
+    runs, threads, reported, before, tested = runs_in(tmp_path), set(), {}, [], []
+    finish = Trainer.finish
+
+    def report(trainer: Trainer) -> None:
+        reported[trainer.config.task] = trainer.examples
+
+    def nobody_trains_on() -> None:
+        threads.add(threading.current_thread())
+        now = dict(reported)
+        time.sleep(0.05)
+        assert reported == now
+
+    def begin(config: TrainConfig) -> None:
+        before.append(len(reported))
+        nobody_trains_on()
+
+    def end(trainer: Trainer) -> dict[str, Any]:
+        tested.append(trainer.config.task)
+        nobody_trains_on()
+        return finish(trainer)
+
+    monkeypatch.setattr(Trainer, "finish", end)
+    together = train_aside(runs, begin, report=report, aside=False)
+    assert threads == {threading.main_thread()}
+    assert before == [0, 1, 2]  # all were under way
+    assert sorted(tested) == sorted(config.task for config, _ in runs)
+    monkeypatch.setattr(Trainer, "finish", finish)
+    assert scores(together) == scores(train_aside(runs_in(tmp_path / "aside")))
+
+
+def test_threads_change_at_the_usual_pace_afterwards(tmp_path):
+    before, during = sys.getswitchinterval(), []
+    train_aside(runs_in(tmp_path, ("bfs",)), lambda config: during.append(sys.getswitchinterval()))
+    assert during[0] < sys.getswitchinterval() == before
+
+
+def test_on_a_cpu_nothing_happens_aside(tmp_path, monkeypatch):
+    """What compiles in one thread takes what runs in another for its own."""
+    threads, init = set(), Trainer.__init__
+
+    def noted(trainer: Trainer, *arguments) -> None:
+        threads.add(threading.current_thread())
+        init(trainer, *arguments)
+
+    monkeypatch.setattr(Trainer, "__init__", noted)
+    train_together(runs_in(tmp_path), CPU, at_once=2)
+    assert threads == {threading.main_thread()}

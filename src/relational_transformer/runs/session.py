@@ -10,9 +10,9 @@ from types import FrameType
 from typing import Any, Protocol, TypeVar
 
 
-
 from .run_folder import RunFolder
 from .side_by_side import AnyTrainer, Queued, SideBySide, TrainerType, blaming
+
 
 class Stopped(KeyboardInterrupt):
     """A signal asked the run to stop; what was done is saved."""

@@ -174,7 +174,10 @@ def attention_forward_kernel(
     HEADS: tl.constexpr, HEAD_SIZE: tl.constexpr, HEAD_PAD: tl.constexpr, GROUP_HEADS: tl.constexpr,
     EDGE_SIZE: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr,
 ):  # fmt: skip
-    """One head group and one part of the keys of one row i of one graph: online softmax over blocks of KEYS keys j."""
+    """sum_j a_ij v_j and c_i = sum_j a_ij e_ij of one head group and one part of the keys of one row i of one graph.
+
+    An online softmax over blocks of KEYS keys j: a new block shrinks what was summed by 2^(old largest - new largest).
+    """
     WIDTH: tl.constexpr = HEADS * HEAD_SIZE
     GROUPS: tl.constexpr = (HEADS + GROUP_HEADS - 1) // GROUP_HEADS
     STEP: tl.constexpr = 16 // GROUP_HEADS if GROUP_HEADS < 16 else 1

@@ -155,7 +155,8 @@ def edge_backward_feed_kernel(
     MESSAGE: tl.constexpr, MESSAGE_PAD: tl.constexpr, FEED: tl.constexpr, FEED_PAD: tl.constexpr, HIDDEN: tl.constexpr,
     EVEN: tl.constexpr,  # the last tile is full
 ):  # fmt: skip
-    """dy and df of some tiles of TILE edges of one seed, and the sums over them. Rows past the end add zeros."""
+    """dy, through the last LayerNorm, and df = [f > 0] W_7^T dy of some tiles of TILE edges of one seed, and the sums
+    over them. Rows past the end add zeros."""
     dtype: tl.constexpr = edges.dtype.element_ty
     seed = tl.program_id(1).to(tl.int64)
     gradient += seed * rows * SIZE
@@ -250,7 +251,8 @@ def edge_backward_message_kernel(
     EVEN: tl.constexpr,  # the last tile is full
     SIDES: tl.constexpr,
 ):  # fmt: skip
-    """dz, dm and t of some tiles of TILE edges of one seed, and sums over them. Rows past the end add zeros."""
+    """dz, through the first LayerNorm from du = dy + W_6^T df, dm = [m > 0] W_5^T dz and t = df / std(z) of some tiles of
+    TILE edges of one seed, and sums over them. Rows past the end add zeros."""
     dtype: tl.constexpr = edges.dtype.element_ty
     seed = tl.program_id(1).to(tl.int64)
     edges += seed * rows * SIZE

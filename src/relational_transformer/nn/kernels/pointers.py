@@ -161,6 +161,7 @@ def _forward(
     rows, choices, weight, scores, count, num_choices, batch,
     ROWS: tl.constexpr, CHOICES: tl.constexpr, FEATURES: tl.constexpr, CHANNELS: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
+    """s_rk of one pointer of one graph, of ROWS rows r and all choices k."""
     which = tl.program_id(0).to(tl.int64)
     graph, feature = which // FEATURES, which % FEATURES
     first = tl.program_id(1) * ROWS
@@ -183,6 +184,7 @@ def _backward(
     count, rows_of_part, num_choices, batch, all_choices, all_weights,
     ROWS: tl.constexpr, CHOICES: tl.constexpr, FEATURES: tl.constexpr, CHANNELS: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
+    """dl_r of one part of the rows r, and what that part adds to dp and dw: of one pointer of one graph, CHUNK channels."""
     which = tl.program_id(0).to(tl.int64)
     part = tl.program_id(1).to(tl.int64)
     graph, feature = which // FEATURES, which % FEATURES

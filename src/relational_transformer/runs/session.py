@@ -6,57 +6,92 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
+import torch
 
 from .run_folder import RunFolder
-from .side_by_side import AnyTrainer, Queued, SideBySide, TrainerType, blaming
+from .side_by_side import Queued, SideBySide, blaming
+from .task import Task
+from .trainer import Trainer
+
+Report = Callable[[Trainer], None]
 
 
 class Stopped(KeyboardInterrupt):
     """A signal asked the run to stop; what was done is saved."""
 
 
-class AnyConfig(Protocol):
-    """What a run was asked for, as its folder keeps it."""
+def train(
+    task: Task[Any],
+    out: Path | str,
+    device: torch.device,
+    *,
+    report: Report = lambda trainer: None,
+    checkpoint_seconds: float = 60.0,
+    report_seconds: float = 1.0,
+) -> dict[str, Any]:
+    """Train one run in the folder `out`, or go on with it, and return its result.
 
-    def as_dict(self) -> dict[str, Any]: ...
+    A run that has its result already is not run again. `report` is called with the trainer about every
+    `report_seconds`.
+
+    >>> import tempfile
+    >>> from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol, LobsterTask
+    >>> protocol = LobsterProtocol(train_examples=64, evaluation_examples=4, test_size=9, examples=64)
+    >>> config = LobsterConfig("gcn", SETTINGS["gcn"], protocol, seeds=(0, 1))
+    >>> with tempfile.TemporaryDirectory() as out:
+    ...     result = train(LobsterTask(config), out, torch.device("cpu"))
+    >>> [row["seed"] for row in result["seeds"]], result["parameters"]
+    ([0, 1], 132933)
+    """
+    options: dict[str, Any] = {"checkpoint_seconds": checkpoint_seconds, "report_seconds": report_seconds}
+    (result,) = train_together([(task, out)], device, report=report, **options)
+    return result
 
 
-ConfigType = TypeVar("ConfigType", bound=AnyConfig)
-
-
-def carry_out(
-    runs: Sequence[tuple[ConfigType, str]],
-    make_trainer: Callable[[ConfigType, RunFolder], TrainerType],
+def train_together(
+    runs: Sequence[tuple[Task[Any], Path | str]],
+    device: torch.device,
     *,
     at_once: int | None = None,
-    aside: bool = False,
-    report: Callable[[TrainerType], None],
-    checkpoint_seconds: float,
-    report_seconds: float,
+    aside: bool | None = None,
+    report: Report = lambda trainer: None,
+    checkpoint_seconds: float = 60.0,
+    report_seconds: float = 1.0,
 ) -> list[dict[str, Any]]:
-    """Begin or go on with every run in its folder, `at_once` of them side by side, to their results.
+    """Train several runs side by side, a few steps of each in turn, each in its folder; return their results.
 
-    A run that has its result is left alone. Every `checkpoint_seconds`, and when a signal asks to stop or a run fails,
-    all others are saved. For `aside` see `SideBySide`.
+    On CUDA each has a stream of its own and goes at its own pace, so that small fleets fill the device together. At
+    most `at_once` are under way, all of them by default; when one has ended, the next begins. While one is compiled or
+    tested, the others train, if all of them allow it (`Task.only_launches`); `aside` says otherwise (see `SideBySide`).
+    Every `checkpoint_seconds`, and when a signal asks to stop or a run fails, all others are saved.
+
+    >>> results = train_together([(task, "runs/bfs"), (other, "runs/dfs")], torch.device("cuda"))  # doctest: +SKIP
     """
     check_checkpoint_seconds(checkpoint_seconds)
-    together: SideBySide[TrainerType] | None = None
+    if aside is None:
+        aside = device.type == "cuda" and all(task.only_launches for task, _ in runs)
+    for task, out in runs:
+        with blaming(folder := RunFolder(out)):
+            if not folder.result.is_file():
+                task.check(folder)
+    together: SideBySide | None = None
     with ExitStack() as stack, _stop_signals(lambda: together is not None and together.tests_here) as stop:
         folders = [RunFolder(out) for _, out in runs]
         before: dict[int, dict[str, Any]] = {}
-        for number, ((config, _), folder) in enumerate(zip(runs, folders, strict=True)):
+        for number, ((task, _), folder) in enumerate(zip(runs, folders, strict=True)):
             with blaming(folder):
-                stack.enter_context(folder.opened(config.as_dict()))
+                stack.enter_context(folder.opened(task.config.as_dict()))
                 if (result := folder.read_result()) is not None:
                     if not isinstance(result.get("seeds"), list):
                         raise ValueError(f"{folder.result} tells of no seeds; delete it to test the run again")
                     before[number] = result
         queue = [
-            Queued(number, folder, partial(make_trainer, config, folder))
-            for number, ((config, _), folder) in enumerate(zip(runs, folders, strict=True))
+            Queued(number, folder, partial(Trainer, task, folder, device))
+            for number, ((task, _), folder) in enumerate(zip(runs, folders, strict=True))
             if number not in before
         ]
         together = SideBySide(queue, at_once or len(runs), aside=aside, report=report)
@@ -94,7 +129,7 @@ def check_checkpoint_seconds(seconds: float) -> None:
         raise ValueError(f"checkpoint-seconds must be a number from 0 on, got {seconds:g}")
 
 
-def _save_all(trainers: Iterable[AnyTrainer]) -> None:
+def _save_all(trainers: Iterable[Trainer]) -> None:
     """Save all that can be saved; then tell of the first that cannot."""
     errors: list[Exception] = []
     for trainer in trainers:
@@ -107,7 +142,7 @@ def _save_all(trainers: Iterable[AnyTrainer]) -> None:
         raise errors[0]
 
 
-def _last_words(signal_name: str, trainers: Iterable[AnyTrainer]) -> str:
+def _last_words(signal_name: str, trainers: Iterable[Trainer]) -> str:
     where = ", ".join(f"{trainer.folder.path} at example {trainer.examples}" for trainer in trainers)
     return f"stopped by {signal_name}, saved {where or 'all that was done'}; the same command goes on from there"
 

@@ -171,7 +171,7 @@ def edge_update_forward_kernel(
     MESSAGE: tl.constexpr, MESSAGE_PAD: tl.constexpr, FEED: tl.constexpr, FEED_PAD: tl.constexpr, HIDDEN: tl.constexpr,
     EVEN: tl.constexpr,  # the last tile is full
 ):  # fmt: skip
-    """e'_ij, by the equations above, of some tiles of TILE edges of one seed; with SAVE, h and the statistics as well."""
+    """e'_ij by the equations above, and with SAVE h and the statistics, of some tiles of TILE edges of one seed."""
     dtype: tl.constexpr = edges.dtype.element_ty
     seed = tl.program_id(1).to(tl.int64)
     edges += seed * rows * SIZE

@@ -251,8 +251,8 @@ def edge_backward_message_kernel(
     EVEN: tl.constexpr,  # the last tile is full
     SIDES: tl.constexpr,
 ):  # fmt: skip
-    """dz, through the first LayerNorm from du = dy + W_6^T df, dm = [m > 0] W_5^T dz and t = df / std(z) of some tiles of
-    TILE edges of one seed, and sums over them. Rows past the end add zeros."""
+    """dz, through the first LayerNorm from du = dy + W_6^T df, dm = [m > 0] W_5^T dz and t = df / std(z) of some tiles
+    of TILE edges of one seed, and sums over them. Rows past the end add zeros."""
     dtype: tl.constexpr = edges.dtype.element_ty
     seed = tl.program_id(1).to(tl.int64)
     edges += seed * rows * SIZE

@@ -184,7 +184,7 @@ def _backward(
     count, rows_of_part, num_choices, batch, all_choices, all_weights,
     ROWS: tl.constexpr, CHOICES: tl.constexpr, FEATURES: tl.constexpr, CHANNELS: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
-    """dl_r of one part of the rows r, and what that part adds to dp and dw: of one pointer of one graph, CHUNK channels."""
+    """dl_r of one part of the rows r, and what they add to dp and dw: CHUNK channels of one pointer of one graph."""
     which = tl.program_id(0).to(tl.int64)
     part = tl.program_id(1).to(tl.int64)
     graph, feature = which // FEATURES, which % FEATURES

@@ -41,8 +41,7 @@ from triton.runtime import driver
 
 from relational_transformer.fleet import pieces as pieces_of_fleet
 from relational_transformer.fleet.adam import Adam
-from relational_transformer.fleet.compiling import with_own_code
-from relational_transformer.fleet.cuda_compiler import OPTIONS
+from relational_transformer.fleet.compiling import OPTIONS, with_own_code
 from relational_transformer.fleet.fleet import Fleet, initialise
 from relational_transformer.fleet.precision import set_precision
 from relational_transformer.nn import kernels

@@ -14,15 +14,16 @@ from dataclasses import replace
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from relational_transformer.fleet.adam import Adam
 from relational_transformer.fleet.fleet import Fleet, initialise
 from relational_transformer.fleet.precision import Precision, set_matrix_products
 from relational_transformer.lobster import SETTINGS, LobsterProtocol, build_model
 from relational_transformer.lobster.batches import draw, group_by_size
 from relational_transformer.lobster.data import load_split
-from relational_transformer.lobster.engine import Engine
 from relational_transformer.lobster.evaluation import Evaluator
 from relational_transformer.lobster.settings import ModelName
 from relational_transformer.lobster.stack import FleetStack
+from relational_transformer.lobster.step import TrainingStep
 from relational_transformer.runs.provenance import hardware
 
 STEPS_OF_PART = {"cuda": 32, "cpu": 1}
@@ -37,7 +38,14 @@ def measure(model_name: ModelName, num_seeds: int, precision: Precision, argumen
     fleet = Fleet(models, device)
     stack = FleetStack(models[0].to(device), arguments.compile)
     split = load_split(protocol.train_graphs(), device)
-    engine = Engine(stack, fleet, split, settings, precision, arguments.compile)
+    adam = Adam(
+        fleet,
+        settings.learning_rate,
+        epsilon=settings.adam_epsilon,
+        clip=settings.gradient_clip,
+        compiled=arguments.compile,
+    )
+    engine = TrainingStep(stack, fleet, split, adam, batch_size=settings.batch_size, precision=precision)
     steps = STEPS_OF_PART[device.type]
 
     def load(part: int) -> None:
@@ -53,7 +61,7 @@ def measure(model_name: ModelName, num_seeds: int, precision: Precision, argumen
     started = time.perf_counter()
     load(0)
     for number in range(steps):
-        engine.step(number)
+        engine.make(number)
     wait()
     ready = time.perf_counter() - started
 
@@ -61,7 +69,7 @@ def measure(model_name: ModelName, num_seeds: int, precision: Precision, argumen
     while time.perf_counter() - started < arguments.seconds:
         load(part)
         for number in range(steps):
-            engine.step(number)
+            engine.make(number)
         wait()
         part += 1
     speed = (part - 1) * steps * settings.batch_size * num_seeds / (time.perf_counter() - started)

@@ -19,14 +19,15 @@ from typing import get_args
 import torch
 from turns import turn
 
+from relational_transformer.fleet.adam import Adam
 from relational_transformer.fleet.fleet import Fleet, initialise
 from relational_transformer.fleet.precision import Precision
 from relational_transformer.runs.provenance import hardware
 from relational_transformer.sokoban import RECIPES, Agent, Environment, Levels, Recipe, generate_levels, load_levels
 from relational_transformer.sokoban.agent import Model
 from relational_transformer.sokoban.chance import draw, first_levels
-from relational_transformer.sokoban.engine import Engine
 from relational_transformer.sokoban.size_classes import size_classes
+from relational_transformer.sokoban.step import TrainingStep
 
 DRAWN = 64
 FULL_RUN = RECIPES["batched"].steps
@@ -86,8 +87,12 @@ def measure_training(
     agents[0].to(device)
     classes = size_classes(levels.to("cpu"), recipe.num_games, recipe.size_classes)
     games = Environment(levels, first_levels(seeds, classes).flatten(), classes[-1].capacity)
-    engine = Engine(
-        agents[0], Fleet(agents, device), games, recipe,
+    fleet = Fleet(agents, device)
+    adam = Adam(
+        fleet, recipe.learning_rate, epsilon=recipe.adam_epsilon, clip=recipe.gradient_clip, compiled=arguments.compile
+    )
+    engine = TrainingStep(
+        agents[0], fleet, games, recipe, adam,
         precision=precision, compiled=arguments.compile, classes=classes if model == "rt" else None,
     )  # fmt: skip
     chance = draw(seeds, 0, DRAWN, recipe.window, classes)
@@ -95,7 +100,7 @@ def measure_training(
     def update(number: int) -> None:
         if number % DRAWN == 0:
             engine.load(chance)
-        engine.update()
+        engine.make()
 
     started = time.perf_counter()
     update(0)

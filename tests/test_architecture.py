@@ -16,6 +16,8 @@ SOURCE = REPOSITORY / "src" / PACKAGE
 ROOMS = (
     "files",
     "reading",
+    "bounds",
+    "passwords",
     "nn",
     "fleet",
     "runs",
@@ -27,16 +29,21 @@ ROOMS = (
     "training",
     "lobster",
     "sokoban",
+    "tasks",
     "tuning",
     "sweeps",
     "reports",
     "commands",
+    "command_line",
     "cli",
+    "__main__",
 )
 FILES = sorted(SOURCE.rglob("*.py"))
 OTHERS = sorted(path for folder in ("benchmarks", "examples", "docs") for path in (REPOSITORY / folder).rglob("*.py"))
 MOST_FILES = 15
 """In one folder of the package."""
+MOST_IMPORTED = 125
+"""By a training command; it may only shrink."""
 LARGE = {"clrs": 19, "commands": 19, "lobster": 19, "reports": 24, "sokoban": 23, "tuning": 22}
 """Folders that have more, and how many; they may only shrink."""
 KERNELS = f"{PACKAGE}.nn.kernels"
@@ -127,7 +134,7 @@ def test_a_room_imports_only_from_rooms_above_it(path: Path):
 @pytest.mark.parametrize("path", FILES, ids=identify)
 def test_every_third_party_import_is_declared_for_its_room(path: Path):
     room = room_of(path)
-    if room in ("files", "reading"):
+    if room in ("files", "reading", "bounds", "passwords"):
         declared = set()
     elif room == "nn":
         declared = {"torch"} | ({"triton"} if path.is_relative_to(SOURCE / "nn" / "kernels") else set())
@@ -147,7 +154,7 @@ def test_clrs_imports_no_room_that_knows_torch(path: Path):
 
 @pytest.mark.parametrize("path", [path for path in FILES if room_of(path) in ("fleet", "runs")], ids=identify)
 def test_fleets_and_runs_know_no_experiment(path: Path):
-    assert set(imported_rooms(path)) <= {"files", "reading", "nn", "fleet", "runs"}
+    assert set(imported_rooms(path)) <= {"files", "reading", "bounds", "nn", "fleet", "runs"}
 
 
 @pytest.mark.parametrize("folder", sorted({path.parent for path in FILES}), ids=identify)
@@ -167,7 +174,7 @@ build_network("bellman_ford", TUNED["rt"]), sample("bellman_ford", 1, 4, 0)
 print(*sorted(name for name in sys.modules if name.startswith("{PACKAGE}.")))
 """
     imported = run_python(program).split()
-    assert len(imported) < 100, f"{len(imported)} files: {' '.join(imported)}"
+    assert len(imported) < MOST_IMPORTED, f"{len(imported)} files: {' '.join(imported)}"
     assert not {name.split(".")[1] for name in imported} & {"lobster", "sokoban", "sweeps", "reports", "tuning"}
 
 

@@ -1,6 +1,7 @@
 """`rt`: what it prints and with which status it ends. Most tests use a stand-in for a command."""
 
 import importlib
+import os
 import pkgutil
 import subprocess
 import sys
@@ -81,8 +82,7 @@ def test_help_of_a_command_names_its_variants_and_help_of_a_variant_is_its_own(g
         (["greet", "--help"], "rt greet loudly --help: shout hello."),
         (["greet", "loudly", "--help"], "How loud."),
     ):
-        with pytest.raises(SystemExit):
-            cli.main(arguments)
+        assert cli.main(arguments) == 0
         assert expected in capsys.readouterr().out
 
 
@@ -94,9 +94,7 @@ def test_help_has_a_line_with_an_example_for_every_command(greet, capsys):
 
 def test_help_of_a_command_explains_its_arguments(greet, capsys):
     greet(raising(AssertionError("help must not run anything")))
-    with pytest.raises(SystemExit) as stop:
-        cli.main(["greet", "--help"])
-    assert stop.value.code == 0
+    assert cli.main(["greet", "--help"]) == 0
     printed = capsys.readouterr().out
     assert "Greet somebody." in printed
     assert "Who is greeted" in printed
@@ -120,12 +118,76 @@ def test_a_wrong_command_lists_the_right_ones(greet, capsys):
     assert capsys.readouterr().err == "rt: there is no command 'great'; the commands are: greet\n"
 
 
-def test_a_wrong_argument_is_refused_by_name(greet, capsys):
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--name", "Ada", "--tines", "3"], "unrecognized options: --tines, 3; did you mean --times?"),
+        (["--name", "Ada", "--times", "three"], "--times: expected a whole number, got 'three'"),
+        (["--name", "Ada", "--times"], "missing value for argument '--times'; expected 1 values"),
+        (["--times", "3"], "missing from rt greet: --name STR Who is greeted. (required)"),
+        (["--tyro-print-completion", "dos"], "Shell should be one `bash`, `zsh`, `tcsh`, or `fish`, but got dos"),
+    ],
+)
+def test_words_that_cannot_be_read_are_one_line_that_points_to_the_help(greet, capsys, arguments, line: str):
     greet(raising(AssertionError("must not run")))
-    with pytest.raises(SystemExit) as stop:
-        cli.main(["greet", "--name", "Ada", "--tines", "3"])
-    assert stop.value.code == 2
-    assert "--tines" in capsys.readouterr().err
+    assert cli.main(["greet", *arguments]) == 2
+    assert capsys.readouterr().err == f"rt: {line} (rt greet --help explains the arguments)\n"
+
+
+def test_a_line_about_long_words_with_strange_letters_is_short_and_plain(greet, capsys):
+    greet(raising(AssertionError("must not run")))
+    assert cli.main(["greet", "--name", "Ada", "--times", "\x1b[31m\n" + "9" * 10_000]) == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith("rt: --times: expected a whole number")
+    assert printed.endswith("(rt greet --help explains the arguments)\n")
+    assert len(printed) < 1_100
+    assert printed[:-1].isprintable()
+
+
+def run_rt(*arguments: str, **options) -> subprocess.CompletedProcess:
+    program = [sys.executable, "-m", "relational_transformer", *arguments]
+    return subprocess.run(program, stderr=subprocess.PIPE, text=True, **options)
+
+
+def test_python_m_is_the_command():
+    finished = run_rt("--version", stdout=subprocess.PIPE)
+    assert (finished.returncode, finished.stderr) == (0, "")
+    assert finished.stdout == f"relational-attention {relational_transformer.__version__}\n"
+
+
+@pytest.mark.parametrize("buffered", ["", "1"])
+def test_output_that_nobody_reads_ends_the_command_in_silence(monkeypatch: pytest.MonkeyPatch, buffered: str):
+    monkeypatch.setenv("PYTHONUNBUFFERED", buffered)
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        finished = run_rt("--help", stdout=writer)
+    finally:
+        os.close(writer)
+    assert (finished.returncode, finished.stderr) == (1, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is always full")
+@pytest.mark.parametrize("buffered", ["", "1"])
+def test_output_that_cannot_be_written_is_one_line(monkeypatch: pytest.MonkeyPatch, buffered: str):
+    monkeypatch.setenv("PYTHONUNBUFFERED", buffered)
+    with open("/dev/full", "w") as full:
+        finished = run_rt("--help", stdout=full)
+    assert finished.returncode == 2
+    assert finished.stderr.count("\n") == 1
+    assert "no space left on device" in finished.stderr
+
+
+def test_a_broken_pipe_of_something_else_is_not_hidden(greet):
+    greet(raising(BrokenPipeError(32, "Broken pipe")))
+    with pytest.raises(BrokenPipeError):
+        cli.main(["greet", "--name", "Ada"])
+
+
+@pytest.mark.parametrize(("code", "status"), [(None, 0), (0, 0), (1, 1), ("no more", 1)])
+def test_a_command_that_exits_gives_its_status(greet, code, status: int):
+    greet(raising(SystemExit(code)))
+    assert cli.main(["greet", "--name", "Ada"]) == status
 
 
 @pytest.mark.parametrize(

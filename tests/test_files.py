@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -38,14 +39,47 @@ def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path: Path):
 
 
 def test_a_new_file_may_be_read_by_whom_the_old_one_could(tmp_path: Path):
-    path, link = tmp_path / "file", tmp_path / "link"
-    link.symlink_to(path)
+    path = tmp_path / "file"
     for mode in (0o664, 0o600):
         path.touch()
         path.chmod(mode)
+        write_atomically(path, lambda file: file.write_text("new"))
+        assert (path.stat().st_mode & 0o777, path.read_text()) == (mode, "new")
+    assert names(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("target", ["/dev/null", "file", "nowhere", "link"])
+def test_links_are_neither_followed_nor_replaced(tmp_path: Path, target: str):
+    (tmp_path / "file").write_text("old")
+    link = tmp_path / "link"
+    link.symlink_to(target)
+    with pytest.raises(FileExistsError, match=f"cannot write {link}: it is a link; remove it, or write elsewhere"):
         write_atomically(link, lambda file: file.write_text("new"))
-        assert (path.stat().st_mode & 0o777, path.read_text(), link.is_symlink()) == (mode, "new", True)
-    assert names(tmp_path) == ["file", "link"]
+    assert (os.readlink(link), (tmp_path / "file").read_text(), names(tmp_path)) == (target, "old", ["file", "link"])
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_what_is_no_regular_file_is_not_replaced(tmp_path: Path):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "folder").mkdir()
+    for name in names(tmp_path):
+        with pytest.raises(FileExistsError, match=f"cannot write .*/{name}: it is not a regular file"):
+            write_atomically(tmp_path / name, lambda file: file.write_text("new"))
+    assert names(tmp_path) == ["fifo", "folder"]
+
+
+def test_the_folder_is_on_the_disk_with_the_name_of_the_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    synced = []
+    fsync = os.fsync
+
+    def note(descriptor: int) -> None:
+        synced.append((Path(os.readlink(f"/proc/self/fd/{descriptor}")), (tmp_path / "notes.txt").exists()))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note)
+    write_atomically(tmp_path / "notes.txt", lambda file: file.write_text("new"))
+    (file, was_there), folder = synced
+    assert (file.parent, was_there, folder) == (tmp_path, False, (tmp_path, True))
 
 
 def test_failing_midway_leaves_the_old_file_alone(tmp_path: Path):

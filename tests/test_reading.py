@@ -2,13 +2,21 @@
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
 
 import pytest
 
-from relational_transformer.reading import UnreadableFile, check, read_bytes, read_json, read_json_lines, read_text
+from relational_transformer.reading import (
+    UnreadableFile,
+    check,
+    make,
+    read_bytes,
+    read_json,
+    read_json_lines,
+    read_text,
+)
 
 
 class Row(TypedDict):
@@ -40,6 +48,7 @@ def test_what_fits_is_returned_as_it_is(tmp_path: Path) -> None:
         ([{"seed": 1, "score": 1, "note": 2}], list[Row], r"\[0\].note is an integer, not a string"),
         ({"size": 1, "kind": "c"}, Settings, "kind is 'c', not one of 'a', 'b'"),
         ({"kind": "a"}, Settings, "size is missing"),
+        ([1, 10**400], tuple[float, ...], r"\[1\] is an integer, not a finite number"),
         ([1, float("nan")], tuple[float, ...], r"\[1\] is nan, not a finite number"),
         ({"a": [{"seed": None, "score": 0}]}, dict[str, list[Row] | None], r"a\[0\].seed is null, not an integer"),
     ],
@@ -47,6 +56,39 @@ def test_what_fits_is_returned_as_it_is(tmp_path: Path) -> None:
 def test_the_first_misfit_is_named_by_its_place(value: Any, expected: Any, sentence: str) -> None:
     with pytest.raises(ValueError, match=f"^{sentence}$"):
         check(value, expected)
+
+
+@dataclass
+class Other:
+    width: int = 1
+
+
+@dataclass
+class Whole:
+    seeds: tuple[int, ...]
+    settings: Settings | Other
+    note: str | None = None
+    task: str = field(default="x", init=False)
+
+
+def test_dataclasses_are_made_with_those_inside_of_them() -> None:
+    content = {"seeds": [1, 2], "settings": {"size": 3}, "task": "x"}
+    assert make(content, Whole) == Whole((1, 2), Settings(3))
+    assert make({**content, "settings": {"width": 3}}, Whole) == Whole((1, 2), Other(3))
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"seeds": [1, "2"]}, r"seeds\[1\] is a string, not an integer"),
+        ({"settings": {"size": 3, "sise": 4}}, "settings.sise is unknown"),
+        ({"settings": None}, "settings is null, not an object or an object"),
+        ({"more": 1}, "more is unknown"),
+    ],
+)
+def test_a_dataclass_of_which_something_is_wrong_is_not_made(changed: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValueError, match=f"^{sentence}$"):
+        make({"seeds": [1], "settings": {"size": 3}, **changed}, Whole)
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"a": NaN}', '{"a": 1} x', "[1]"])

@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import torch
 
-from relational_transformer.fleet.devices import default_device, find_device
+from relational_transformer.fleet.precision import default_device, find_device
 from relational_transformer.processors import find_settings
 from relational_transformer.processors.processor import GraphState
 from relational_transformer.processors.transformer import Transformer
-from relational_transformer.training import PROTOCOLS, TrainConfig
-from relational_transformer.training.session import train
+from relational_transformer.runs import train
+from relational_transformer.training import PROTOCOLS, CLRSTask, TrainConfig
 
 forward = Transformer.forward
 
@@ -35,7 +35,7 @@ def main() -> None:
     Transformer.forward = blind_forward  # pyright: ignore[reportAttributeAccessIssue]
     protocol = replace(PROTOCOLS["paper"], examples=arguments.examples, validation_interval=3_200)
     config = TrainConfig(arguments.task, "transformer", find_settings("transformer"), protocol, (0,), "fp32")
-    (seed,) = train(config, arguments.out, find_device(default_device()))["seeds"]
+    (seed,) = train(CLRSTask(config), arguments.out, find_device(default_device()))["seeds"]
     print(f"{arguments.task}: validation {seed['validation']:.2%}, test {seed['test']:.2%}")
 
 

@@ -1,20 +1,25 @@
 """`rt`: the command line. It finds the command, reads its arguments, and turns a user's mistake into one clear line.
 
-Exit status: 0 done, 2 a mistake in what was asked, 130 stopped with Ctrl-C, 1 anything else (with its traceback).
+Exit status: 0 done, 2 a mistake in what was asked, 130 stopped with Ctrl-C, 1 anything else (with its traceback; or in
+silence, where nobody reads the output any more, as in `rt report | head -1`).
 """
 
+import contextlib
 import importlib
 import inspect
 import os
 import re
+import select
 import sys
 from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
 from relational_transformer import __version__, commands
+from relational_transformer.command_line import read_arguments
 
-MISTAKE, INTERRUPTED = 2, 130
+FAILURE, MISTAKE, INTERRUPTED = 1, 2, 130
+LONGEST_LINE = 1_000
 TRACEBACK_VARIABLE = "RT_TRACEBACK"
 OUT_OF_MEMORY = re.compile("can't allocate memory|out of memory")
 """What torch says on a CPU and on a GPU."""
@@ -22,19 +27,24 @@ OUT_OF_MEMORY = re.compile("can't allocate memory|out of memory")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `rt` with these arguments (those of the process by default) and return its exit status."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
-    if not arguments:
-        print(help_text(), file=sys.stderr)
-        return MISTAKE
-    name, *rest = arguments
-    if name in ("-h", "--help"):
-        print(help_text())
-        return 0
-    if name == "--version":
-        print(f"relational-attention {__version__}")
-        return 0
+    status = _shielded(list(sys.argv[1:] if arguments is None else arguments))
     try:
-        run_command(name, rest)
+        if sys.stdout is not None:  # which it is where a shell has closed it
+            sys.stdout.flush()  # here, where it can be told that it cannot be written
+    except OSError as error:
+        _forget_output()
+        if isinstance(error, BrokenPipeError) or status:  # where there was a line already
+            return status or FAILURE
+        return _say(f"the output cannot be written: {explain(error)}", MISTAKE)
+    return status
+
+
+def _shielded(arguments: Sequence[str]) -> int:
+    """Run a command; whatever it ends with becomes an exit status and a line, unless it is an error of ours."""
+    try:
+        return carry_out(arguments)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else _say(str(stop.code), FAILURE)
     except KeyboardInterrupt as stop:
         return _say(str(stop) or "stopped", INTERRUPTED)
     except MemoryError as error:
@@ -43,16 +53,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not OUT_OF_MEMORY.search(str(error)) or os.environ.get(TRACEBACK_VARIABLE):
             raise
         return _say(f"there is not enough memory for this ({str(error).splitlines()[0]})", MISTAKE)
+    except BrokenPipeError:
+        if not _nobody_reads():  # it is another pipe
+            raise
+        return FAILURE
     except (ValueError, OSError, ModuleNotFoundError) as error:
         explanation = explain(error)
         if explanation is None or os.environ.get(TRACEBACK_VARIABLE):
             raise
         return _say(explanation, MISTAKE)
+
+
+def carry_out(arguments: Sequence[str]) -> int:
+    """Answer what `rt` answers itself, or run a command."""
+    if not arguments:
+        print(help_text(), file=sys.stderr)
+        return MISTAKE
+    name, *rest = arguments
+    if name in ("-h", "--help"):
+        print(help_text())
+    elif name == "--version":
+        print(f"relational-attention {__version__}")
+    else:
+        run_command(name, rest)
     return 0
 
 
 def run_command(name: str, arguments: Sequence[str]) -> None:
-    """Import the command `name`, read its arguments into its dataclass with tyro, and run it.
+    """Import the command `name`, read its arguments into its dataclass, and run it.
 
     Where the first argument names a variant of the command (`rt train lobster`), that is what is read and run.
     """
@@ -64,7 +92,6 @@ def run_command(name: str, arguments: Sequence[str]) -> None:
         words, command, arguments = [name, arguments[0]], command.variants[arguments[0]], arguments[1:]
     module: Any = importlib.import_module(f"{commands.__name__}.{'_'.join(words)}")
     arguments_class = getattr(module, f"{''.join(map(str.capitalize, words))}Arguments")
-    tyro = importlib.import_module("tyro")
     description = "\n\n".join(
         [
             f"{inspect.getdoc(arguments_class)}",
@@ -72,7 +99,7 @@ def run_command(name: str, arguments: Sequence[str]) -> None:
             f"Example: {command.example}",
         ]
     )
-    module.run(tyro.cli(arguments_class, args=arguments, prog=f"rt {' '.join(words)}", description=description))
+    module.run(read_arguments(arguments_class, arguments, f"rt {' '.join(words)}", description))
 
 
 def help_text() -> str:
@@ -135,8 +162,29 @@ def _requirements() -> list[str]:
 
 
 def _say(message: str, status: int) -> int:
-    print(f"rt: {message}", file=sys.stderr)
+    """One line on stderr, whatever is in the message."""
+    line = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in message)
+    if len(line) > LONGEST_LINE:
+        line = f"{line[: LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2 :]}"
+    with contextlib.suppress(OSError):  # nobody may be listening
+        print(f"rt: {line}", file=sys.stderr, flush=True)
     return status
+
+
+def _nobody_reads() -> bool:
+    """Whether standard output is a pipe that its reader has closed."""
+    try:
+        ready = select.poll()
+        ready.register(sys.stdout.fileno(), 0)
+        return any(event & select.POLLERR for _, event in ready.poll(0))
+    except (AttributeError, OSError, ValueError):  # it is closed, or no file of the system
+        return False
+
+
+def _forget_output() -> None:
+    """Let what could not be written go, which Python would try once more at its end."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Files that are whole or not there: written under a temporary name, then renamed. Needs Python alone."""
 
 import contextlib
+import errno
 import json
 import os
 import socket
@@ -17,27 +18,40 @@ def write_atomically(
     """Let `write` fill a temporary file beside `path`, then put it in its place.
 
     A reader sees the old file or the new one, never half of one, and two processes that write the same file at once do
-    each other no harm. Whoever may read the old file may read the new one; a first one is as the umask has it.
-    `before_replacing` is called when the new file is safe on the disk and the old one in its place.
+    each other no harm. Whoever may read the old file may read the new one; a first one is as the umask has it. What is
+    no regular file is not replaced, nor is a link followed. `before_replacing` is called when the new file is safe on
+    the disk and the old one in its place.
     """
+    check_replaceable(path)
     # The machine and the process are in the name, so that `remove_abandoned` knows who was writing.
     writer = f"{socket.gethostname()}.{os.getpid()}.{uuid4().hex[:8]}"
-    target = path.resolve()  # a link stays one
-    temporary = target.with_name(f".{target.name}.{writer}.writing")
+    temporary = path.with_name(f".{path.name}.{writer}.writing")
     try:
-        temporary.touch()
-        mode = (target if target.exists() else temporary).stat().st_mode  # some who write make a file of their own
+        temporary.touch(exist_ok=False)
+        mode = (path if path.exists() else temporary).stat().st_mode  # some who write make a file of their own
         write(temporary)
         temporary.chmod(stat.S_IMODE(mode))
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
         before_replacing()
-        os.replace(temporary, target)
+        os.replace(temporary, path)
+        _make_durable(path.parent)
     except OSError as error:
         raise OSError(error.errno, f"cannot write {path}: {error.strerror or error}") from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def check_replaceable(path: Path) -> None:
+    """Refuse a place where there is something that is not a regular file: a link, a folder, a device."""
+    try:
+        mode = path.lstat().st_mode
+    except OSError:  # nothing is there, or the reason why will be told by who writes
+        return
+    if not stat.S_ISREG(mode):
+        what = "a link" if stat.S_ISLNK(mode) else "not a regular file"
+        raise FileExistsError(errno.EEXIST, f"cannot write {path}: it is {what}; remove it, or write elsewhere")
 
 
 def remove_unfinished(folder: Path) -> None:
@@ -64,6 +78,16 @@ def write_json_lines(path: Path, rows: list[dict[str, Any]]) -> None:
     """Write one JSON object a line."""
     text = "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
     write_atomically(path, lambda file: file.write_text(text))
+
+
+def _make_durable(folder: Path) -> None:
+    """Let the names in a folder be on the disk, where its file system can do that."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _is_running(process: int) -> bool:

@@ -10,9 +10,12 @@ import json
 import math
 import os
 import stat
+import sys
 import types
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+Made = TypeVar("Made")
 
 MOST_BYTES = 256 * 2**20
 """Of a text file. The longest of ours, the metrics of a long run with many seeds, have a few megabytes."""
@@ -26,7 +29,7 @@ def open_regular(path: Path | str, flags: int = os.O_RDONLY) -> int:
     """A descriptor of a regular file, for the caller to close; what else the path may name is refused, as `read_bytes`
     says. A link to a regular file will do."""
     try:
-        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.ENAMETOOLONG, errno.EISDIR):
             raise UnreadableFile(f"{path} cannot be read ({error.strerror})") from None
@@ -113,7 +116,7 @@ def check(value: Any, expected: Any, place: str = "it") -> None:
         if not any(value == choice and type(value) is type(choice) for choice in arguments):
             raise ValueError(f"{place} is {str(value)[:80]!r}, not one of {', '.join(map(repr, arguments))}")
     elif expected is float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
             raise ValueError(f"{place} is {_name(value)}, not a finite number")
     elif type(value) is not _kind(expected):
         raise ValueError(f"{place} is {_name(value)}, not {_type_name(expected)}")
@@ -129,6 +132,40 @@ def check(value: Any, expected: Any, place: str = "it") -> None:
     elif origin in (list, tuple):
         for number, entry in enumerate(value):
             check(entry, arguments[0], f"{'' if place == 'it' else place}[{number}]")
+
+
+def make(value: dict[str, Any], expected: type[Made]) -> Made:
+    """The dataclass whose fields a JSON object holds, with those inside of it, and tuples for lists.
+
+    ValueError where it does not fit: see `check`, and here no name may be strange.
+
+    >>> @dataclasses.dataclass
+    ... class Settings:
+    ...     sizes: tuple[int, ...]
+    >>> make({"sizes": [3, 4]}, Settings)
+    Settings(sizes=(3, 4))
+    """
+    check(value, expected)
+    return _made(value, expected, "it")
+
+
+def _made(value: Any, expected: Any, place: str) -> Any:
+    if isinstance(value, list):
+        return tuple(value)
+    choices = get_args(expected) if get_origin(expected) in (Union, types.UnionType) else (expected,)
+    fitting = [choice for choice in choices if dataclasses.is_dataclass(choice) and _fits(value, choice)]
+    if not fitting:
+        return value
+    expected = next((choice for choice in fitting if value.keys() <= _names(choice)), fitting[0])
+    for key in sorted(value.keys() - _names(expected)):
+        raise ValueError(f"{_inside(place, key)} is unknown")
+    hints = get_type_hints(expected)
+    given = {one.name: value[one.name] for one in dataclasses.fields(expected) if one.init and one.name in value}
+    return expected(**{name: _made(part, hints[name], _inside(place, name)) for name, part in given.items()})
+
+
+def _names(expected: Any) -> set[str]:
+    return {field.name for field in dataclasses.fields(expected)}
 
 
 def _fits(value: Any, expected: Any) -> bool:

@@ -1,8 +1,10 @@
+import math
+
 import pytest
 import torch
 from torch import nn
 
-from relational_transformer.fleet.adam import Adam
+from relational_transformer.fleet.adam import Adam, Schedule
 from relational_transformer.fleet.fleet import Fleet, initialise, keep_best
 from relational_transformer.reasoning.encoders import ColumnEncoder
 from relational_transformer.training.step import linears_of_encoders
@@ -86,3 +88,35 @@ def test_initialisation_depends_on_the_seed_alone():
     other = initialise(lambda: nn.Linear(3, 2), 1)
     assert torch.equal(one.weight, other.weight)
     assert not torch.equal(one.weight, initialise(lambda: nn.Linear(3, 2), 2).weight)
+
+
+@pytest.mark.parametrize("decay", ["constant", "cosine", "linear"])
+def test_a_learning_rate_follows_its_schedule(decay: str):
+    """The gradient is the same at all steps, so that each of them moves by the learning rate."""
+    _, fleet = make_fleet(lambda: nn.Linear(3, 2), seeds=(0, 1))
+    warmup, total = 4, 12
+    adam = Adam(fleet, 0.1, epsilon=0.0, schedule=Schedule(warmup, decay), total_steps=total)  # pyright: ignore
+    after = {
+        "constant": lambda t: 1.0,
+        "linear": lambda t: 1 - t,
+        "cosine": lambda t: 0.5 * (1 + math.cos(math.pi * t)),
+    }
+    for step in range(1, total + 1):
+        before = fleet.values.clone()
+        adam.step(torch.ones_like(fleet.values))
+        rate = 0.1 * (step / warmup if step < warmup else after[decay]((step - warmup) / (total - warmup)))
+        torch.testing.assert_close(before - fleet.values, torch.full_like(before, rate), rtol=1e-3, atol=1e-6)
+
+
+def test_a_scheduled_step_is_as_few_graphs_as_a_constant_one_and_counts_on_the_device(traced):
+    _, fleet = make_fleet(lambda: nn.Linear(3, 2))
+    adam = Adam(fleet, 0.1, clip=1.0, schedule=Schedule(2, "cosine"), total_steps=10, compiled=True)
+    for _ in range(5):
+        adam.step(torch.ones_like(fleet.values))
+    assert len(traced) == 2
+
+
+@pytest.mark.parametrize(("field", "value"), [("warmup_steps", -1), ("decay", "exponential")])
+def test_schedules_that_are_none_are_refused(field: str, value):
+    with pytest.raises(ValueError, match=field.replace("_", "-")):
+        Schedule(**{field: value})

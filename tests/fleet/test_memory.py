@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from relational_transformer.fleet import memory
-from relational_transformer.fleet.memory import cached_bytes, free_bytes, is_too_much_to_keep, saved_bytes
+from relational_transformer.fleet import graphs as memory
+from relational_transformer.fleet.graphs import cached_bytes, free_bytes, is_too_much_to_keep, saved_bytes
 
 CPU = torch.device("cpu")
 

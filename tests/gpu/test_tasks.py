@@ -6,7 +6,8 @@ import torch
 from relational_transformer.clrs import ALGORITHMS
 from relational_transformer.processors.settings import TUNED
 from relational_transformer.runs import RunFolder
-from relational_transformer.training import Protocol, TrainConfig, Trainer
+from relational_transformer.training import Protocol, TrainConfig
+from tests.training.small import make_trainer
 
 pytestmark = [
     pytest.mark.gpu,
@@ -22,12 +23,12 @@ def test_one_step_is_compiled_and_trains_all_seeds(tmp_path, task: str):
     protocol = Protocol(train_examples=8, examples=batch_size, validation_interval=batch_size, evaluation_examples=1)
     config = TrainConfig(task, "rt", TUNED["rt"], protocol, (0, 1, 2), precision="bf16", compile="on")
     with RunFolder(tmp_path).opened(config.as_dict()) as folder:
-        trainer = Trainer(config, folder, torch.device("cuda"))
+        trainer = make_trainer(config, folder, "cuda")
         before = trainer.fleet.values.clone()
         for _ in trainer.run():
             pass
-        assert trainer.losses.shape == (1, 3)
-        assert trainer.losses.isfinite().all()
-        assert trainer.validation_scores.isfinite().all()
+        assert trainer.rows["loss"].shape == (1, 3)
+        assert trainer.rows["loss"].isfinite().all()
+        assert trainer.rows["validation"].isfinite().all()
         changed = trainer.fleet.split(trainer.fleet.values != before).values()
         assert torch.stack([block.flatten(1).any(1) for block in changed]).any(0).all()  # in every seed

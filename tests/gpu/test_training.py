@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from relational_transformer.fleet import memory
+from relational_transformer.fleet import graphs as memory
 from relational_transformer.nn import kernels
 from relational_transformer.processors.settings import ABLATIONS, TUNED
-from relational_transformer.runs import RunFolder
-from relational_transformer.training import Protocol, TrainConfig, Trainer
-from relational_transformer.training.session import train_together
+from relational_transformer.runs import RunFolder, Trainer, train_together
+from relational_transformer.training import CLRSTask, Protocol, TrainConfig
+from tests.training.small import make_trainer
 
 pytestmark = [
     pytest.mark.gpu,
@@ -32,7 +32,7 @@ def config(task: str = "bfs", **changes) -> TrainConfig:
 def run(config: TrainConfig, path: Path, stop_after: int | None = None) -> Trainer:
     folder = RunFolder(path)
     with folder.opened(config.as_dict()):
-        trainer = Trainer(config, folder, torch.device("cuda"))
+        trainer = make_trainer(config, folder, "cuda")
         for number, _ in enumerate(trainer.run(), start=1):
             if number == stop_after:
                 break
@@ -47,7 +47,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path, compile: str, changes)
     run(setting, tmp_path / "stopped", stop_after=1)
     resumed = run(setting, tmp_path / "stopped")
     assert torch.equal(resumed.fleet.values, whole.fleet.values)
-    assert torch.equal(resumed.validation_scores, whole.validation_scores)
+    assert torch.equal(resumed.rows["validation"], whole.rows["validation"])
 
 
 def test_graphs_and_streams_compute_what_the_cpu_does(tmp_path):
@@ -56,9 +56,9 @@ def test_graphs_and_streams_compute_what_the_cpu_does(tmp_path):
     ours = run(setting, tmp_path / "cuda")
     folder = RunFolder(tmp_path / "cpu")
     with folder.opened(setting.as_dict()):
-        reference = Trainer(setting, folder, torch.device("cpu"))
+        reference = make_trainer(setting, folder)
         next(reference.run())
-    torch.testing.assert_close(ours.losses[0].cpu(), reference.losses[0], rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(ours.rows["loss"][0].cpu(), reference.rows["loss"][0], rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_kernels_train_like_the_plain_path(tmp_path, precision, compile, changes
         fused = run(setting, tmp_path / "fused")
     with kernels.use_kernels(False):
         plain = run(setting, tmp_path / "plain")
-    torch.testing.assert_close(fused.losses[0], plain.losses[0], rtol=0.02, atol=0.02)
+    torch.testing.assert_close(fused.rows["loss"][0], plain.rows["loss"][0], rtol=0.02, atol=0.02)
 
 
 @pytest.mark.parametrize("compile", ["off", "on"])
@@ -83,8 +83,8 @@ def test_a_trajectory_too_long_for_memory_is_recomputed_to_the_same_losses(tmp_p
     kept = run(setting, tmp_path / "kept")
     monkeypatch.setattr(memory, "free_bytes", lambda device: 10_000)
     recomputed = run(setting, tmp_path / "recomputed")
-    assert (kept.engine.recompute, recomputed.engine.recompute) == (False, True)
-    torch.testing.assert_close(recomputed.losses[0], kept.losses[0], rtol=0.02, atol=0.02)
+    assert (kept.task.steps.recompute, recomputed.task.steps.recompute) == (False, True)
+    torch.testing.assert_close(recomputed.rows["loss"][0], kept.rows["loss"][0], rtol=0.02, atol=0.02)
 
 
 def test_every_seed_of_a_compiled_fleet_trains_as_it_does_alone(tmp_path):
@@ -92,8 +92,10 @@ def test_every_seed_of_a_compiled_fleet_trains_as_it_does_alone(tmp_path):
     fleet = run(config(compile="on", protocol=few), tmp_path / "fleet")
     for seed in (0, 1, 2):
         alone = run(config(compile="on", protocol=few, seeds=(seed,)), tmp_path / str(seed))
-        torch.testing.assert_close(fleet.losses[:, seed], alone.losses[:, 0], rtol=0.02, atol=0.02)
-        torch.testing.assert_close(fleet.validation_scores[:, seed], alone.validation_scores[:, 0], rtol=0.0, atol=0.05)
+        torch.testing.assert_close(fleet.rows["loss"][:, seed], alone.rows["loss"][:, 0], rtol=0.02, atol=0.02)
+        torch.testing.assert_close(
+            fleet.rows["validation"][:, seed], alone.rows["validation"][:, 0], rtol=0.0, atol=0.05
+        )
 
 
 @pytest.mark.parametrize("compile", ["off", "on"])
@@ -101,10 +103,10 @@ def test_fleets_side_by_side_equal_fleets_alone(tmp_path, compile: str):
     """Three models, two at once: the second is compiled while the first trains, and the third begins when one ends."""
     settings = [config("bfs"), config("binary_search", **TRANSFORMER), config("bfs", **NO_EDGE_UPDATES)]
     settings = [replace(setting, compile=compile) for setting in settings]
-    runs = [(setting, str(tmp_path / f"together-{setting.model}")) for setting in settings]
+    runs = [(CLRSTask(setting), str(tmp_path / f"together-{setting.model}")) for setting in settings]
     together = train_together(runs, torch.device("cuda"), at_once=2)
     for setting, result in zip(settings, together, strict=True):
-        (alone,) = train_together([(setting, str(tmp_path / f"alone-{setting.model}"))], torch.device("cuda"))
+        (alone,) = train_together([(CLRSTask(setting), str(tmp_path / f"alone-{setting.model}"))], torch.device("cuda"))
         assert alone["seeds"] == result["seeds"]
         folders = (RunFolder(tmp_path / f"{where}-{setting.model}") for where in ("together", "alone"))
         assert len({folder.metrics.read_text() for folder in folders}) == 1

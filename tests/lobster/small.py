@@ -9,11 +9,11 @@ from relational_transformer.lobster import (
     BaselineSettings,
     LobsterConfig,
     LobsterProtocol,
-    LobsterTrainer,
+    LobsterTask,
     RelationalSettings,
 )
 from relational_transformer.lobster.settings import ModelName, Settings
-from relational_transformer.runs.run_folder import RunFolder
+from relational_transformer.runs import RunFolder, Trainer, train
 
 RELATIONAL = RelationalSettings(
     num_layers=2, num_heads=2, head_size=4, node_hidden_size=6, edge_size=6, edge_hidden_sizes=(5, 3), output_size=7,
@@ -32,10 +32,18 @@ def small_config(model: ModelName = "rt", *, seeds: tuple[int, ...] = (0, 1), **
     return replace(LobsterConfig(model, SMALL[model], PROTOCOL, seeds, precision="fp32"), **changes)
 
 
-def run_to_the_end(config: LobsterConfig, path: Path) -> tuple[LobsterTrainer, dict]:
+def make_trainer(config: LobsterConfig, folder: RunFolder, device: str = "cpu") -> Trainer:
+    return Trainer(LobsterTask(config), folder, torch.device(device))
+
+
+def train_run(config: LobsterConfig, out: Path | str, **options) -> dict:
+    return train(LobsterTask(config), out, CPU, **options)
+
+
+def run_to_the_end(config: LobsterConfig, path: Path) -> tuple[Trainer, dict]:
     folder = RunFolder(path)
     with folder.opened(config.as_dict()):
-        trainer = LobsterTrainer(config, folder, CPU)
+        trainer = make_trainer(config, folder)
         for _ in trainer.run():
             pass
         return trainer, trainer.finish()

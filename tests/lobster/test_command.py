@@ -3,8 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from relational_transformer import cli
 from relational_transformer.commands.train_lobster import TrainLobsterArguments, _protocol
 from relational_transformer.commands.train_lobster_display import show_result
@@ -64,6 +62,5 @@ def test_saying_it_twice_is_one_clear_line(tmp_path: Path, capsys):
 
 
 def test_help_of_train_names_lobster(capsys):
-    with pytest.raises(SystemExit):
-        cli.main(["train", "--help"])
+    assert cli.main(["train", "--help"]) == 0
     assert "rt train lobster --help" in capsys.readouterr().out

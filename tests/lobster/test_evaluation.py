@@ -9,7 +9,6 @@ from relational_transformer.lobster import (
     SETTINGS,
     LobsterConfig,
     LobsterProtocol,
-    LobsterTrainer,
     build_model,
     evaluation,
     sample,
@@ -19,7 +18,7 @@ from relational_transformer.lobster.evaluation import Evaluator, check_memory, p
 from relational_transformer.lobster.settings import ModelName
 from relational_transformer.lobster.stack import FleetStack
 from relational_transformer.runs.run_folder import RunFolder
-from tests.lobster.small import CPU, SMALL
+from tests.lobster.small import CPU, SMALL, make_trainer
 
 LOBSTERS = sample(np.array([4, 30, 9, 17, 5, 22, 13]), seed=3)
 
@@ -58,7 +57,7 @@ def test_a_run_whose_graphs_cannot_fit_is_refused_before_it_trains(monkeypatch, 
     monkeypatch.setattr(evaluation, "free_bytes", lambda device: 5_000_000_000)
     config = LobsterConfig("rt", SETTINGS["rt"], LobsterProtocol(test_size=3_000, evaluation_examples=1), (0,))
     with pytest.raises(ValueError, match=r"needs about .* GB, and 5 GB are free"):
-        LobsterTrainer(config, RunFolder(tmp_path), CPU)
+        make_trainer(config, RunFolder(tmp_path))
 
 
 def test_validation_and_test_are_cut_into_parts_of_the_same_few_shapes():

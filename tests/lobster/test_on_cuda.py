@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from relational_transformer.fleet.precision import Precision, for_computing, set_matrix_products
-from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol, LobsterTrainer, RelationalSettings
+from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol, RelationalSettings
 from relational_transformer.lobster.batches import draw, group_by_size
 from relational_transformer.lobster.stack import FleetStack
-from relational_transformer.runs.run_folder import RunFolder
+from relational_transformer.runs import RunFolder, Trainer
+from tests.lobster.small import make_trainer
 
 pytestmark = [
     pytest.mark.gpu,
@@ -28,10 +29,10 @@ def config(**changes) -> LobsterConfig:
     return replace(LobsterConfig("rt", RT, PROTOCOL, (0, 1, 2), precision="fp32", compile="off"), **changes)
 
 
-def run(config: LobsterConfig, path: Path, device: str = "cuda", stop_after: int | None = None) -> LobsterTrainer:
+def run(config: LobsterConfig, path: Path, device: str = "cuda", stop_after: int | None = None) -> Trainer:
     folder = RunFolder(path)
     with folder.opened(config.as_dict()):
-        trainer = LobsterTrainer(config, folder, torch.device(device))
+        trainer = make_trainer(config, folder, device)
         for number, _ in enumerate(trainer.run(), start=1):
             if number == stop_after:
                 break
@@ -53,7 +54,7 @@ def test_graphs_and_streams_compute_what_the_cpu_does(tmp_path, compile: str):
     ours = run(config(compile=compile), tmp_path / "cuda")
     reference = run(config(), tmp_path / "cpu", device="cpu", stop_after=5)  # up to the first validation
     assert reference.rows == 1
-    torch.testing.assert_close(ours.losses[0].cpu(), reference.losses[0], rtol=0.02, atol=0.0)
+    torch.testing.assert_close(ours.rows["loss"][0].cpu(), reference.rows["loss"][0], rtol=0.02, atol=0.0)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "tf32"])
@@ -61,12 +62,9 @@ def test_captured_gradients_are_as_near_to_float32_as_plain_ones(tmp_path, preci
     """The paper's sizes and depth; at every number of nodes the error is at most twice that of the plain model."""
     folder, whole = RunFolder(tmp_path / "run"), replace(PROTOCOL, train_examples=2_000)
     with folder.opened({}):
-        trainer = LobsterTrainer(
-            config(settings=SETTINGS["rt"], protocol=whole, precision=precision, compile="on", seeds=(0, 1)),
-            folder,
-            torch.device("cuda"),
-        )
-    engine, plain = trainer.engine, FleetStack(trainer.model, compiled=False)
+        setting = config(settings=SETTINGS["rt"], protocol=whole, precision=precision, compile="on", seeds=(0, 1))
+        trainer = make_trainer(setting, folder, "cuda")
+    engine, plain = trainer.task.steps, FleetStack(trainer.model, compiled=False)
     plain.recompute = True
     index = draw((0, 1), 0, 32, engine.batch_size, len(engine.split))
     drawn = group_by_size(index, engine.split.host_num_nodes, engine.buckets)
@@ -102,7 +100,7 @@ def test_baselines_train_in_bfloat16_and_float32_alike(tmp_path, model):
 
 def test_recomputed_layers_train_like_stored_ones(tmp_path, monkeypatch):
     stored = run(config(compile="on"), tmp_path / "stored")
-    monkeypatch.setattr("relational_transformer.fleet.memory.free_bytes", lambda device: 0)
+    monkeypatch.setattr("relational_transformer.fleet.graphs.free_bytes", lambda device: 0)
     recomputed = run(config(compile="on"), tmp_path / "recomputed")
-    assert (stored.engine.recompute, recomputed.engine.recompute) == (False, True)
-    torch.testing.assert_close(recomputed.losses[0], stored.losses[0], rtol=1e-3, atol=0.0)
+    assert (stored.task.steps.recompute, recomputed.task.steps.recompute) == (False, True)
+    torch.testing.assert_close(recomputed.rows["loss"][0], stored.losses[0], rtol=1e-3, atol=0.0)

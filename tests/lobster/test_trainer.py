@@ -14,12 +14,12 @@ import pytest
 import torch
 
 from relational_transformer import lobster
-from relational_transformer.lobster import LobsterConfig, LobsterTrainer
+from relational_transformer.lobster import LobsterConfig
 from relational_transformer.lobster.evaluation import Evaluator
 from relational_transformer.lobster.settings import ModelName
 from relational_transformer.runs.checkpoint import read_checkpoint
 from relational_transformer.runs.run_folder import RunFolder
-from tests.lobster.small import CPU, PROTOCOL, RELATIONAL, run_to_the_end, small_config
+from tests.lobster.small import CPU, PROTOCOL, RELATIONAL, make_trainer, run_to_the_end, small_config, train_run
 
 
 @pytest.mark.parametrize("model", ["rt", "gat"])
@@ -77,7 +77,7 @@ def test_the_trained_model_of_a_seed_can_be_loaded(tmp_path):
 def test_a_seed_that_diverges_is_marked_and_the_other_goes_on(tmp_path):
     config, folder = small_config(), RunFolder(tmp_path / "run")
     with folder.opened(config.as_dict()):
-        trainer = LobsterTrainer(config, folder, CPU)
+        trainer = make_trainer(config, folder)
         with torch.no_grad():
             trainer.fleet.parameters["first.node_input.weight"][0] = float("nan")
         for _ in trainer.run():
@@ -95,15 +95,17 @@ def test_a_score_that_is_no_number_does_not_cost_the_result(tmp_path, monkeypatc
 
     def overflow(self: Evaluator, parameters) -> torch.Tensor:
         losses = plain(self, parameters)
-        is_validation = self is trainer.evaluator
-        is_test = not is_validation and len(self.split) == PROTOCOL.evaluation_examples and self.stack is trainer.stack
+        is_validation = self is trainer.task.evaluator
+        is_test = (
+            not is_validation and len(self.split) == PROTOCOL.evaluation_examples and self.stack is trainer.task.stack
+        )
         seen = "validation" if is_validation else "test" if is_test else "train"
         return losses.index_fill(0, torch.tensor([0]), float("nan")) if seen == where else losses
 
     monkeypatch.setattr(Evaluator, "relative_losses", overflow)
     config, folder = small_config("gcn"), RunFolder(tmp_path / "run")
     with folder.opened(config.as_dict()):
-        trainer = LobsterTrainer(config, folder, CPU)
+        trainer = make_trainer(config, folder)
         for _ in trainer.run():
             pass
         bad, good = trainer.finish()["seeds"]
@@ -120,7 +122,7 @@ def test_a_run_that_was_left_goes_on_to_the_same_bits(tmp_path):
     whole, expected = run_to_the_end(small_config(), tmp_path / "whole")
     config, folder = small_config(), RunFolder(tmp_path / "stopped")
     with folder.opened(config.as_dict()):
-        trainer = LobsterTrainer(config, folder, CPU)
+        trainer = make_trainer(config, folder)
         running = trainer.run()
         for _ in range(3):
             next(running)
@@ -135,12 +137,10 @@ def test_a_run_that_was_left_goes_on_to_the_same_bits(tmp_path):
 def test_a_finished_run_is_not_run_again_and_other_settings_are_refused(tmp_path):
     _, result = run_to_the_end(small_config(), tmp_path / "run")
     reports = []
-    assert lobster.train(small_config(), str(tmp_path / "run"), CPU, report=reports.append) == json.loads(
-        json.dumps(result)
-    )
+    assert train_run(small_config(), tmp_path / "run", report=reports.append) == json.loads(json.dumps(result))
     assert not reports
     with pytest.raises(ValueError, match="model was rt, is gcn"):
-        lobster.train(small_config("gcn"), str(tmp_path / "run"), CPU)
+        train_run(small_config("gcn"), tmp_path / "run")
 
 
 ARGUMENTS = [
@@ -182,7 +182,7 @@ def test_killed_and_stopped_runs_end_with_the_same_numbers(tmp_path):
 def test_training_from_python_needs_neither_tyro_nor_rich():
     program = (
         "import sys; sys.modules.update(dict.fromkeys(['tyro', 'rich', 'matplotlib', 'optuna', 'torch_geometric'])); "
-        "from relational_transformer import lobster; lobster.train, lobster.LobsterConfig"
+        "from relational_transformer import lobster, runs; runs.train, lobster.LobsterTask"
     )
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert finished.returncode == 0, finished.stderr

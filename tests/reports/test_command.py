@@ -65,3 +65,13 @@ def test_a_table_is_printed_in_the_format_asked_for(tmp_path, capsys, form, star
 def test_missing_folders_are_named(tmp_path):
     with pytest.raises(FileNotFoundError):
         run(ReportArguments(results=tmp_path / "nowhere"))
+
+
+def test_what_a_link_leads_to_gets_the_table_and_the_link_stays(tmp_path):
+    (tmp_path / "docs").mkdir()
+    page, link = tmp_path / "docs" / "page.md", tmp_path / "README.md"
+    page.write_text(f"mine\n{BEGIN}\nold\n{END}\n")
+    link.symlink_to(page)
+    insert(link, "new\n")
+    assert page.read_text() == f"mine\n{BEGIN}\nnew\n{END}\n"
+    assert link.is_symlink()

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import torch
 
-from relational_transformer.runs.session import Stopped, carry_out
-from relational_transformer.training.session import train_together
-from relational_transformer.runs import RunFolder
-from relational_transformer.training import TrainConfig, Trainer, trainer
+from relational_transformer.runs import RunFolder, Trainer, session
+from relational_transformer.runs.session import Stopped, train_together
+from relational_transformer.runs.task import Start
+from relational_transformer.training import CLRSTask, TrainConfig
 from tests.training.small import PROTOCOL, run_to_the_end, small_config
 
 CPU = torch.device("cpu")
@@ -25,21 +25,22 @@ PARTS = PROTOCOL.examples // PROTOCOL.validation_interval
 Hook = Callable[[TrainConfig], None]
 
 
-def runs_in(folder: Path, tasks: tuple[str, ...] = TASKS) -> list[tuple[TrainConfig, str]]:
-    return [(small_config(task=task, seeds=(0,)), str(folder / task)) for task in tasks]
+def runs_in(folder: Path, tasks: tuple[str, ...] = TASKS) -> list[tuple[CLRSTask, str]]:
+    return [(CLRSTask(small_config(task=task, seeds=(0,))), str(folder / task)) for task in tasks]
 
 
 def train_aside(
-    runs: list[tuple[TrainConfig, str]], before_beginning: Hook = lambda config: None, *, aside: bool = True, **options
+    runs: list[tuple[CLRSTask, str]], before_beginning: Hook = lambda config: None, *, aside: bool = True, **options
 ):
     """As on CUDA: fleets that compile nothing may be begun in a thread."""
 
-    def make_trainer(config: TrainConfig, folder: RunFolder) -> Trainer:
-        before_beginning(config)
-        return Trainer(config, folder, CPU)
+    class Hooked(CLRSTask):
+        def start(self, start: Start) -> None:
+            before_beginning(self.config)
+            super().start(start)
 
-    defaults = {"report": lambda trainer: None, "checkpoint_seconds": 60.0, "report_seconds": 0.0}
-    return carry_out(runs, make_trainer, aside=aside, **{**defaults, **options})
+    hooked = [(Hooked(task.config), folder) for task, folder in runs]
+    return train_together(hooked, CPU, aside=aside, **{"report_seconds": 0.0, **options})
 
 
 def parts_saved(folder: str) -> int:
@@ -57,7 +58,7 @@ def scores(results: list[dict]) -> list[list[dict]]:
 
 
 def test_fleets_begun_aside_end_as_they_do_alone(tmp_path):
-    alone = [run_to_the_end(config, Path(folder))[1] for config, folder in runs_in(tmp_path / "alone")]
+    alone = [run_to_the_end(task.config, Path(folder))[1] for task, folder in runs_in(tmp_path / "alone")]
     for at_once in (None, 2):
         runs = runs_in(tmp_path / str(at_once))
         assert scores(train_aside(runs, at_once=at_once)) == scores(alone)
@@ -86,7 +87,7 @@ def test_a_fleet_trains_while_the_next_one_is_begun(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # torch's compiler looks at it
-def test_a_fleet_compiled_aside_trains_as_one_that_is_compiled_here(tmp_path, traced):
+def test_a_fleet_compiled_aside_trains_as_one_that_is_compiled_here(tmp_path, traced, monkeypatch):
     """Beside one that calls no model, as fleets on CUDA."""
     config = small_config(seeds=(0,), compile="on")
     _, alone = run_to_the_end(config, tmp_path / "alone")
@@ -111,15 +112,16 @@ def test_a_fleet_compiled_aside_trains_as_one_that_is_compiled_here(tmp_path, tr
         def finish(self) -> dict:
             return {"seeds": []}
 
-    def make_trainer(config: TrainConfig, folder: RunFolder) -> Recorded | Trainer:
-        if config.task == "binary_search":
+    def make(task: CLRSTask, folder: RunFolder, device: torch.device) -> Recorded | Trainer:
+        if task.config.task == "binary_search":
             return Recorded(folder)
         compiled_in.append(threading.current_thread())
-        return Trainer(config, folder, CPU)
+        return Trainer(task, folder, device)
 
-    runs = [(small_config(task="binary_search"), str(tmp_path / "recorded")), (config, str(tmp_path / "aside"))]
-    options = {"report": lambda trainer: None, "checkpoint_seconds": 60.0, "report_seconds": 60.0}
-    _, aside = carry_out(runs, make_trainer, aside=True, **options)
+    monkeypatch.setattr(session, "Trainer", make)
+    tasks = [CLRSTask(small_config(task="binary_search")), CLRSTask(config)]
+    runs = [(task, tmp_path / name) for task, name in zip(tasks, ("recorded", "aside"), strict=True)]
+    _, aside = train_together(runs, CPU, aside=True, report_seconds=60.0)
     assert compiled_in[0] is not threading.main_thread()
     assert len(traced) == 2 * graphs, "what was compiled in the thread was compiled again"
     assert aside["seeds"] == alone["seeds"]
@@ -139,7 +141,7 @@ def test_the_next_of_the_queue_begins_when_one_has_ended_and_not_before(tmp_path
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
 def test_stopped_while_one_begins_the_others_are_saved_and_go_on_to_the_same_numbers(tmp_path, sent):
-    alone = [run_to_the_end(config, Path(folder))[1] for config, folder in runs_in(tmp_path / "alone")]
+    alone = [run_to_the_end(task.config, Path(folder))[1] for task, folder in runs_in(tmp_path / "alone")]
     runs = runs_in(tmp_path / "stopped")
     (_, first), (_, second), (_, third) = runs
     handler, threads = signal.getsignal(sent), threading.active_count()
@@ -208,7 +210,7 @@ def test_one_that_cannot_be_saved_does_not_cost_the_others_their_work(tmp_path, 
 
 
 def test_checkpoints_by_the_clock_hold_up_nobody(tmp_path, monkeypatch):
-    monkeypatch.setattr(trainer, "STEPS_AT_ONCE", 1)
+    monkeypatch.setattr(CLRSTask, "steps_at_once", {"cpu": 1})
     train, turns = Trainer._train, []
 
     def noted(one: Trainer, most_steps: int) -> None:
@@ -270,7 +272,7 @@ def test_fleets_begin_and_end_while_the_others_wait_if_nothing_is_aside(tmp_path
     together = train_aside(runs, begin, report=report, aside=False)
     assert threads == {threading.main_thread()}
     assert before == [0, 1, 2]  # all were under way
-    assert sorted(tested) == sorted(config.task for config, _ in runs)
+    assert sorted(tested) == sorted(task.config.task for task, _ in runs)
     monkeypatch.setattr(Trainer, "finish", finish)
     assert scores(together) == scores(train_aside(runs_in(tmp_path / "aside")))
 

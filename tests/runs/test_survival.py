@@ -15,11 +15,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from relational_transformer.fleet.devices import PART_OF_A_DEVICE, check_whole_device, find_device
+from relational_transformer.fleet.precision import PART_OF_A_DEVICE, check_whole_device, find_device
 from relational_transformer.runs import RunFolder
-from relational_transformer.training import Trainer
 from relational_transformer.runs import checkpoint as checkpoints
-from tests.training.small import SETTINGS, run_to_the_end, small_config
+from tests.training.small import SETTINGS, make_trainer, run_to_the_end, small_config, train_run
 
 ARGUMENTS = [
     "train",
@@ -126,7 +125,7 @@ def stopped_run(path: Path, parts: int = 2) -> RunFolder:
     """A run that was left in the middle, with a checkpoint after each part."""
     config, folder = small_config(), RunFolder(path)
     with folder.opened(config.as_dict()):
-        trainer = Trainer(config, folder, torch.device("cpu"))
+        trainer = make_trainer(config, folder)
         running = trainer.run()
         for _ in range(parts):
             next(running)
@@ -159,7 +158,7 @@ def test_a_damaged_checkpoint_never_takes_the_place_of_a_good_one(tmp_path, monk
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with folder.opened(config.as_dict()):
-        trainer = Trainer(config, folder, torch.device("cpu"))
+        trainer = make_trainer(config, folder)
         monkeypatch.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="No space left on device"):
             trainer.save()
@@ -192,7 +191,7 @@ def test_a_full_disk_is_one_clear_line_and_loses_nothing(tmp_path, monkeypatch):
 
     config = small_config()
     with folder.opened(config.as_dict()):
-        trainer = Trainer(config, folder, torch.device("cpu"))
+        trainer = make_trainer(config, folder)
         monkeypatch.setattr(checkpoints, "save_file", full)
         with pytest.raises(OSError, match=r"cannot write .*checkpoint\.safetensors: No space left on device"):
             trainer.save()
@@ -225,11 +224,9 @@ def test_damaged_files_of_a_run_are_named(tmp_path, content: bytes):
 
 
 def test_a_result_without_seeds_is_none(tmp_path):
-    from relational_transformer.training.session import train
-
     (tmp_path / "result.json").write_text("{}")
     with pytest.raises(ValueError, match=r"result.json tells of no seeds; delete it to test the run again"):
-        train(small_config(), str(tmp_path), torch.device("cpu"))
+        train_run(small_config(), tmp_path)
 
 
 def test_two_processes_do_not_work_on_one_run(tmp_path):
@@ -243,21 +240,17 @@ def test_two_processes_do_not_work_on_one_run(tmp_path):
 
 
 def test_a_finished_run_is_not_run_again(tmp_path):
-    from relational_transformer.training.session import train
-
     _, result = run_to_the_end(small_config(), tmp_path / "run")
     reports = []
-    again = train(small_config(), str(tmp_path / "run"), torch.device("cpu"), report=reports.append)
+    again = train_run(small_config(), tmp_path / "run", report=reports.append)
     assert again == json.loads(json.dumps(result))
     assert not reports
 
 
 def test_a_model_that_cannot_be_built_leaves_no_folder(tmp_path):
-    from relational_transformer.training.session import train
-
     config = small_config(settings=replace(SETTINGS, num_heads=3))
     with pytest.raises(ValueError, match="num_heads must divide hidden_size=8"):
-        train(config, str(tmp_path / "run"), torch.device("cpu"))
+        train_run(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from relational_transformer.runs.tensorboard import TensorBoardCurves
 from relational_transformer.runs import RunFolder
+from relational_transformer.runs.curves import TensorBoardCurves
 
 ROWS = [
     {"examples": 12, "loss": [2.0, 4.0], "validation": [0.25, 0.5]},

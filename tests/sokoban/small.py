@@ -6,9 +6,16 @@ from pathlib import Path
 
 import torch
 
-from relational_transformer.runs import RunFolder
-from relational_transformer.sokoban import AgentSettings, Levels, Recipe, SokobanConfig, load_splits
-from relational_transformer.sokoban.trainer import SokobanTrainer
+from relational_transformer.runs import RunFolder, Trainer, train
+from relational_transformer.sokoban import (
+    AgentSettings,
+    Levels,
+    Recipe,
+    SokobanConfig,
+    SokobanTask,
+    Splits,
+    load_splits,
+)
 
 CORRIDOR = """; 0
 ######
@@ -59,15 +66,19 @@ def small_config(folder: str, *, model: str = "transformer", recipe: Recipe | No
     return SokobanConfig(model, recipe, levels=levels, **options)  # pyright: ignore[reportArgumentType]
 
 
+def train_run(config: SokobanConfig, out: Path | str, levels: Splits | None = None, **options) -> dict:
+    return train(SokobanTask(config, levels=levels), out, torch.device("cpu"), **options)
+
+
 @contextmanager
-def open_trainer(config: SokobanConfig, run: Path, levels: str, device: str = "cpu") -> Iterator[SokobanTrainer]:
+def open_trainer(config: SokobanConfig, run: Path, levels: str, device: str = "cpu") -> Iterator[Trainer]:
     """A trainer in its folder, which is locked meanwhile."""
     folder = RunFolder(run)
     with folder.opened(config.as_dict()):
-        yield SokobanTrainer(config, folder, torch.device(device), load_splits(levels, config.test_levels))
+        yield Trainer(SokobanTask(config, levels), folder, torch.device(device))
 
 
-def run_to_the_end(config: SokobanConfig, run: Path, levels: str) -> tuple[SokobanTrainer, dict]:
+def run_to_the_end(config: SokobanConfig, run: Path, levels: str) -> tuple[Trainer, dict]:
     with open_trainer(config, run, levels) as trainer:
         for _ in trainer.run():
             pass

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from relational_transformer.runs import Trainer
 from relational_transformer.sokoban import AgentSettings, Recipe, SokobanConfig, load_splits
-from relational_transformer.sokoban.trainer import SokobanTrainer
 from tests.sokoban.small import CORRIDOR, ROOMS, open_trainer, write_levels
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
@@ -23,7 +23,7 @@ def config(levels: Path, **changes) -> SokobanConfig:
     return replace(made, **changes)
 
 
-def run(config: SokobanConfig, path: Path, device: str = "cuda", stop_after: int | None = None) -> SokobanTrainer:
+def run(config: SokobanConfig, path: Path, device: str = "cuda", stop_after: int | None = None) -> Trainer:
     with open_trainer(config, path, str(path.parent / "levels"), device) as trainer:
         for number, _ in enumerate(trainer.run(), start=1):
             if number == stop_after:

@@ -6,12 +6,13 @@ from itertools import combinations
 import pytest
 import torch
 
+from relational_transformer.fleet.adam import Adam
 from relational_transformer.fleet.fleet import Fleet, initialise
 from relational_transformer.sokoban import Agent, Environment, Levels, Recipe, generate_levels, parse_levels
 from relational_transformer.sokoban.chance import draw, first_levels
-from relational_transformer.sokoban.engine import Engine
 from relational_transformer.sokoban.observation import Observation
 from relational_transformer.sokoban.size_classes import SizeClass, node_capacity, size_classes
+from relational_transformer.sokoban.step import TrainingStep
 from tests.sokoban.small import CORRIDOR, ROOMS, SETTINGS
 
 LEVELS = generate_levels(300, seed=5)
@@ -76,16 +77,18 @@ def test_games_draw_every_level_of_their_class_and_no_other():
 
 def make_engine(
     levels: Levels, model: str, *, apart: bool, compiled: bool = False, num_layers: int = 2
-) -> tuple[Engine, tuple[SizeClass, ...]]:
+) -> tuple[TrainingStep, tuple[SizeClass, ...]]:
     recipe = Recipe(num_games=6, learning_rate=1e-2)
     settings = replace(SETTINGS, num_layers=num_layers)
     agents = [initialise(lambda: Agent(model, settings), seed).double() for seed in SEEDS]
     classes = size_classes(levels, recipe.num_games, most=2)
     environment = Environment(levels, first_levels(SEEDS, classes).flatten(), classes[-1].capacity)
     fleet = Fleet(agents, torch.device("cpu"))
-    engine = Engine(
-        agents[0], fleet, environment, recipe, precision="fp64", compiled=compiled, classes=classes if apart else None
-    )
+    adam = Adam(fleet, recipe.learning_rate, epsilon=recipe.adam_epsilon, clip=recipe.gradient_clip, compiled=compiled)
+    engine = TrainingStep(
+        agents[0], fleet, environment, recipe, adam,
+        precision="fp64", compiled=compiled, classes=classes if apart else None,
+    )  # fmt: skip
     engine.load(draw(SEEDS, 0, UPDATES, recipe.window, classes))
     return engine, classes
 
@@ -99,10 +102,10 @@ def test_classes_looked_at_apart_learn_what_one_padded_batch_does(model: str):
     assert classes[0].capacity < classes[1].capacity
     for engine in (apart, together):
         for _ in range(UPDATES):
-            engine.update()
+            engine.make()
     assert apart.finished.min() >= 2  # games have ended, and others begun
     assert torch.equal(apart.finished, together.finished)
-    torch.testing.assert_close(apart.losses, together.losses)
+    torch.testing.assert_close(apart.losses, together.rows["loss"])
     torch.testing.assert_close(apart.fleet.values, together.fleet.values)
     torch.testing.assert_close(apart.memo.vector, together.memo.vector)
 
@@ -112,8 +115,8 @@ def test_few_pieces_are_compiled_however_many_layers_and_steps_there_are(traced)
     """Of each class the embedding, the last layer and one for all others; and once the layout of the parameters, the
     beginning of a window, a step of the games, the decision, the loss, what is kept, Adam's count and its update."""
     engine, classes = make_engine(parse_levels(2 * CORRIDOR + ROOMS), "rt", apart=True, compiled=True, num_layers=3)
-    engine.update()
-    engine.update()
+    engine.make()
+    engine.make()
     assert len(traced) == 3 * len(classes) + 8 == 14
     plain, _ = make_engine(parse_levels(2 * CORRIDOR + ROOMS), "rt", apart=False, num_layers=3)
     plain.update()

@@ -26,13 +26,13 @@ def test_an_agent_computes_with_the_parameters_that_were_tested(tmp_path, precis
 def test_the_agent_of_a_failed_seed_is_refused(tmp_path):
     levels = write_levels(tmp_path / "levels")
     with open_trainer(small_config(levels, seeds=(3, 5)), tmp_path / "run", levels) as trainer:
-        trainer.engine.finite[0] = False
+        trainer.task.steps.finite[0] = False
         trainer.save()
         for name, parameter in load_agent(tmp_path / "run").named_parameters():  # of the first that did not fail
             assert torch.equal(parameter, trainer.fleet.parameters[name][1])
         with pytest.raises(ValueError, match=r"seed 3 of the run in .* failed: there is no agent"):
             load_agent(tmp_path / "run", 3)
-        trainer.engine.finite[1] = False
+        trainer.task.steps.finite[1] = False
         trainer.save()
     with pytest.raises(ValueError, match=r"all seeds of the run in .* failed"):
         load_agent(tmp_path / "run")

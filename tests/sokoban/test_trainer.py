@@ -14,9 +14,16 @@ import torch
 
 from relational_transformer.runs import RunFolder
 from relational_transformer.runs.checkpoint import read_checkpoint
-from relational_transformer.sokoban import Recipe, SokobanConfig, load_splits, train
-from relational_transformer.sokoban.trainer import UPDATES_AT_ONCE
-from tests.sokoban.small import LONG_CORRIDOR, SETTINGS, open_trainer, run_to_the_end, small_config, write_levels
+from relational_transformer.sokoban import Recipe, SokobanConfig, load_splits
+from tests.sokoban.small import (
+    LONG_CORRIDOR,
+    SETTINGS,
+    open_trainer,
+    run_to_the_end,
+    small_config,
+    train_run,
+    write_levels,
+)  # fmt: skip
 
 CPU = torch.device("cpu")
 
@@ -43,7 +50,7 @@ def test_a_result_says_all_that_is_needed(tmp_path):
     for row in result["seeds"]:
         assert not row["failed"]
         assert all(0.0 <= row[name] <= 1.0 for name in ("test", "test_greedy", "test_of_last", "validation"))
-    assert result["parameters"] == sum(parameter.numel() for parameter in trainer.agent.parameters())
+    assert result["parameters"] == sum(parameter.numel() for parameter in trainer.model.parameters())
     assert result["levels"] == asdict(load_splits(levels, 1_000).identity)
     assert (result["levels"]["train"], result["levels"]["test"]) == (2, 2)
     assert str(tmp_path) not in json.dumps(result)
@@ -65,7 +72,7 @@ def test_a_run_stopped_anywhere_goes_on_to_the_same_bits(tmp_path):
             for _ in range(stop):
                 next(running)
             trainer.save()
-    assert trainer.updates == 20 + UPDATES_AT_ONCE
+    assert trainer.steps == 20 + 16
     resumed, result = run_to_the_end(config, folder.path, levels)
     assert torch.equal(resumed.fleet.values, whole.fleet.values)
     assert torch.equal(resumed.best, whole.best)
@@ -76,12 +83,12 @@ def test_a_run_stopped_anywhere_goes_on_to_the_same_bits(tmp_path):
 def test_a_finished_run_is_not_run_again_and_other_settings_are_refused(tmp_path):
     levels = write_levels(tmp_path / "levels")
     config = small_config(levels)
-    first = train(config, str(tmp_path / "run"), CPU, levels=load_splits(levels, 1_000))
+    first = train_run(config, str(tmp_path / "run"), levels=load_splits(levels, 1_000))
     reports = []
-    assert train(config, str(tmp_path / "run"), CPU, report=reports.append) == json.loads(json.dumps(first))
+    assert train_run(config, str(tmp_path / "run"), report=reports.append) == json.loads(json.dumps(first))
     assert not reports
     with pytest.raises(ValueError, match=r"model was transformer, is rt"):
-        train(replace(config, model="rt"), str(tmp_path / "run"), CPU)
+        train_run(replace(config, model="rt"), str(tmp_path / "run"))
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
@@ -90,11 +97,11 @@ def test_what_cannot_run_leaves_no_folder(tmp_path, split: str):
     config = small_config(levels)
     given = load_splits(levels, 1_000)
     with pytest.raises(ValueError, match=f"the {split} levels of .* are not those of the run: 1 of digest .*, not 2"):
-        train(config, str(tmp_path / "run"), CPU, levels=replace(given, **{split: getattr(given, split)[0]}))
+        train_run(config, str(tmp_path / "run"), levels=replace(given, **{split: getattr(given, split)[0]}))
     with pytest.raises(ValueError, match="of a Boxoban folder: name it"):
-        train(config, str(tmp_path / "run"), CPU)
+        train_run(config, str(tmp_path / "run"))
     with pytest.raises(ValueError, match="the configuration is one of generated levels"):
-        train(replace(config, levels=None), str(tmp_path / "run"), CPU, levels=given)
+        train_run(replace(config, levels=None), str(tmp_path / "run"), levels=given)
     with pytest.raises(ValueError, match="num_heads must divide size=16"):
         replace(SETTINGS, num_heads=3)
     assert not (tmp_path / "run").exists()
@@ -111,21 +118,21 @@ def test_the_same_levels_elsewhere_are_the_same_run_and_changed_ones_are_not(tmp
     (tmp_path / "there" / "train" / "000.txt").write_text(LONG_CORRIDOR)
     changed = load_splits(there, 1_000)
     with pytest.raises(ValueError, match=r"a run with other settings \(levels.train was 2, is 1; levels.train_dig"):
-        train(replace(config, levels=changed.identity), str(out), CPU, levels=changed)
-    train(config, str(out), CPU, levels=load_splits(here, 1_000))
+        train_run(replace(config, levels=changed.identity), str(out), levels=changed)
+    train_run(config, str(out), levels=load_splits(here, 1_000))
     assert str(tmp_path) not in RunFolder(out).config.read_text() + RunFolder(out).result.read_text()
 
 
 def test_a_run_finds_its_levels_again_and_notices_that_they_changed(tmp_path):
     levels, out = write_levels(tmp_path / "levels"), tmp_path / "run"
     config = small_config(levels)
-    train(config, str(out), CPU, levels=load_splits(levels, 1_000))
+    train_run(config, str(out), levels=load_splits(levels, 1_000))
     RunFolder(out).result.unlink()
-    assert train(config, str(out), CPU)["levels"]["train"] == 2
+    assert train_run(config, str(out))["levels"]["train"] == 2
     RunFolder(out).result.unlink()
     (tmp_path / "levels" / "train" / "001.txt").write_text(LONG_CORRIDOR)
     with pytest.raises(ValueError, match=r"the train levels of .*levels are not those of the run: 3 of digest"):
-        train(config, str(out), CPU)
+        train_run(config, str(out))
 
 
 def test_a_short_last_interval_is_shown_but_does_not_compete(tmp_path):
@@ -137,11 +144,11 @@ def test_a_short_last_interval_is_shown_but_does_not_compete(tmp_path):
         running = trainer.run()
         next(running)
         after_whole_interval = trainer.fleet.values.clone()
-        trainer.engine.finished += 5
-        trainer.engine.solved += 5
+        trainer.task.steps.finished += 5
+        trainer.task.steps.solved += 5
         for _ in running:
             pass
-        assert trainer.progress().solved == [1.0]
+        assert trainer.progress().validation == [1.0]
         (row,) = trainer.finish()["seeds"]
     assert torch.equal(trainer.best, after_whole_interval)
     assert row["examples_of_best"] == 120
@@ -172,11 +179,11 @@ def test_a_failed_seed_is_reported_as_failed(tmp_path):
 
 
 PROGRAM = """
-import sys, torch
-from relational_transformer.sokoban import load_splits, train
-from tests.sokoban.small import small_config
+import sys
+from relational_transformer.sokoban import load_splits
+from tests.sokoban.small import small_config, train_run
 levels, out = sys.argv[1:]
-train(small_config(levels), out, torch.device("cpu"), levels=load_splits(levels, 1_000), checkpoint_seconds=0)
+train_run(small_config(levels), out, load_splits(levels, 1_000), checkpoint_seconds=0)
 """
 
 
@@ -190,7 +197,7 @@ def start(levels: str, out: Path) -> subprocess.Popen:
 @pytest.mark.slow
 def test_a_run_that_is_stopped_and_killed_goes_on_to_the_same_numbers(tmp_path):
     levels, out = write_levels(tmp_path / "levels"), tmp_path / "run"
-    whole = train(small_config(levels), str(tmp_path / "whole"), CPU, levels=load_splits(levels, 1_000))
+    whole = train_run(small_config(levels), str(tmp_path / "whole"), levels=load_splits(levels, 1_000))
     for number in (signal.SIGTERM, signal.SIGKILL):
         known = (out / "checkpoint.safetensors").stat().st_mtime_ns if number == signal.SIGKILL else None
         process = start(levels, out)

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import torch
 
-from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol
-from relational_transformer.sweeps import Run, execute
-from relational_transformer.sweeps.execution import can_share, execute_together, wait_until_free
+from relational_transformer.sweeps import execute
+from relational_transformer.sweeps.execution import execute_together, wait_until_free
 from tests.sweeps.small import scores_of, small_cell, small_runs
 
 CPU = torch.device("cpu")
@@ -22,13 +21,6 @@ def test_runs_side_by_side_end_as_they_do_alone(tmp_path: Path):
         execute(run, CPU)
     execute_together(together, CPU)
     assert scores_of(together) == scores_of(alone)
-
-
-def test_who_can_train_side_by_side(tmp_path: Path):
-    (run,) = small_runs(tmp_path, small_cell())
-    lobster = LobsterConfig("gcn", SETTINGS["gcn"], LobsterProtocol(), (0,))
-    assert can_share(run)
-    assert not can_share(Run("lobster", lobster, tmp_path))
 
 
 def test_a_folder_is_waited_for_until_it_is_free(tmp_path: Path):

@@ -108,5 +108,5 @@ def test_what_cannot_be_read_elsewhere_is_named_and_passed_over(tmp_path: Path, 
 
 
 def test_no_seed_at_a_time_is_refused(tmp_path: Path):
-    with pytest.raises(ValueError, match="at least 1 seed must be trained at a time, got 0"):
+    with pytest.raises(ValueError, match="seeds-together must be at least 1, got 0"):
         plan(tmp_path, [small_cell()], 0)

@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 
 from relational_transformer.processors.settings import TUNED, Settings
-from relational_transformer.runs import RunFolder
-from relational_transformer.training import Protocol, TrainConfig, Trainer
+from relational_transformer.runs import RunFolder, Trainer, train
+from relational_transformer.training import CLRSTask, Protocol, TrainConfig
 
 SETTINGS = replace(
     TUNED["rt"],
@@ -40,10 +40,18 @@ def small_config(
     return TrainConfig(task, "rt", settings, protocol, seeds, **{"precision": "fp32", **rest})
 
 
+def make_trainer(config: TrainConfig, folder: RunFolder, device: str = "cpu") -> Trainer:
+    return Trainer(CLRSTask(config), folder, torch.device(device))
+
+
+def train_run(config: TrainConfig, out: Path | str, **options) -> dict:
+    return train(CLRSTask(config), out, torch.device("cpu"), **options)
+
+
 def run_to_the_end(config: TrainConfig, path: Path) -> tuple[Trainer, dict]:
     folder = RunFolder(path)
     with folder.opened(config.as_dict()):
-        trainer = Trainer(config, folder, torch.device("cpu"))
+        trainer = make_trainer(config, folder)
         for _ in trainer.run():
             pass
         return trainer, trainer.finish()

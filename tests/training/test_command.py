@@ -97,10 +97,10 @@ def test_a_run_is_evaluated_on_graphs_of_another_size(trained, capsys):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (["--test-data-seed", "-1"], "The test-data-seed is -1; it must be at least 0."),
-        (["--minimum-evaluation-examples", "-2"], "The minimum-evaluation-examples is -2; it must be at least 0."),
-        (["--teacher-forcing", "1.5"], "teacher-forcing must be between 0 and 1, got 1.5"),
-        (["--test-nodes", "20001"], "The length for bfs is 20001; it must be at most 20000."),
+        (["--test-data-seed", "-1"], "test-data-seed must be at least 0, got -1"),
+        (["--minimum-evaluation-examples", "-2"], "minimum-evaluation-examples must be at least 0, got -2"),
+        (["--teacher-forcing", "1.5"], "teacher-forcing must be at most 1, got 1.5"),
+        (["--test-nodes", "20001"], "test-nodes must be at most 20,000, got 20001"),
     ],
 )
 def test_a_protocol_that_cannot_be_is_refused_before_there_is_a_run(tmp_path, capsys, wrong, message):

@@ -3,7 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from relational_transformer.training import TrainConfig
+from relational_transformer.training import Protocol, TrainConfig
+from relational_transformer.training.config import consecutive_seeds
 from tests.training.small import SETTINGS, small_config
 
 
@@ -37,3 +38,22 @@ def test_gradients_that_are_not_clipped_are_not_mentioned():
 def test_another_kind_of_configuration_is_refused():
     with pytest.raises(ValueError, match="not the configuration of a training run"):
         TrainConfig.from_dict({"model_type": "something else"})
+
+
+def test_seeds_are_counted_only_after_their_number_is_known_to_be_sensible():
+    assert consecutive_seeds(3, 2) == (3, 4)
+    assert consecutive_seeds(2**63 - 1, 1) == (2**63 - 1,)
+    for first, count, message in (
+        (0, 10**30, r"seeds must be at most 10,000, got 1000000000000000000000000000000"),
+        (0, 0, "seeds must be at least 1, got 0"),
+        (-1, 1, "first-seed must be at least 0, got -1"),
+        (2**63, 1, "first-seed must be at most 9,223,372,036,854,775,807, got 9223372036854775808"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            consecutive_seeds(first, count)
+
+
+@pytest.mark.parametrize("name", ["examples", "train_nodes", "test_data_seed", "validation_interval"])
+def test_a_protocol_has_no_number_that_is_too_large_to_be_meant(name: str):
+    with pytest.raises(ValueError, match=f"{name.replace('_', '-')} must be at most"):
+        Protocol(**{name: 10**30})

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from relational_transformer.runs import RunFolder
-from relational_transformer.training import Trainer, load_network
-from relational_transformer.training.trained import evaluate_run
-from tests.training.small import PROTOCOL, SETTINGS, run_to_the_end, small_config
+from relational_transformer.training import CLRSTask, load_network
+from relational_transformer.training.task import evaluate_run
+from tests.training.small import PROTOCOL, SETTINGS, make_trainer, run_to_the_end, small_config
 
 
 @pytest.mark.parametrize(("task", "clip"), [("bfs", None), ("bfs", 1.0), ("insertion_sort", None)])
@@ -19,8 +19,8 @@ def test_a_fleet_equals_separate_runs(tmp_path, task: str, clip: float | None):
         for name, parameter in alone.fleet.parameters.items():
             # Biases before a softmax have gradients of rounding alone, which Adam makes steps of: hence not 1e-12.
             torch.testing.assert_close(together.fleet.parameters[name][number], parameter[0], rtol=1e-8, atol=1e-9)
-        torch.testing.assert_close(together.losses[:, number], alone.losses[:, 0], rtol=1e-9, atol=1e-11)
-        assert together.validation_scores[:, number].tolist() == alone.validation_scores[:, 0].tolist()
+        torch.testing.assert_close(together.rows["loss"][:, number], alone.rows["loss"][:, 0], rtol=1e-9, atol=1e-11)
+        assert together.rows["validation"][:, number].tolist() == alone.rows["validation"][:, 0].tolist()
         assert result["seeds"][number] == alone_result["seeds"][0]
 
 
@@ -37,20 +37,20 @@ def test_clipped_gradients_make_another_run(tmp_path):
 
 def test_seeds_differ(tmp_path):
     trainer, _ = run_to_the_end(small_config(), tmp_path / "run")
-    assert trainer.losses[0, 0] != trainer.losses[0, 1]
+    assert trainer.rows["loss"][0, 0] != trainer.rows["loss"][0, 1]
 
 
 def test_training_lowers_the_loss(tmp_path):
     protocol = replace(PROTOCOL, examples=480, validation_interval=48)
     trainer, result = run_to_the_end(small_config(protocol=protocol), tmp_path / "run")
-    assert (trainer.losses[-1] < 0.6 * trainer.losses[0]).all()
+    assert (trainer.rows["loss"][-1] < 0.6 * trainer.rows["loss"][0]).all()
     assert all(row["validation"] > 0.5 for row in result["seeds"])
 
 
 def test_the_first_of_the_best_validations_is_tested(tmp_path):
     trainer, result = run_to_the_end(small_config(), tmp_path / "run")
     for number, row in enumerate(result["seeds"]):
-        scores = trainer.validation_scores[:, number].tolist()
+        scores = trainer.rows["validation"][:, number].tolist()
         assert row["validation"] == max(scores)
         assert row["examples_of_best"] == 12 * (scores.index(max(scores)) + 1)
     _, scores = evaluate_run(RunFolder(tmp_path / "run"), torch.device("cpu"))
@@ -70,7 +70,7 @@ def test_a_run_goes_on_from_any_checkpoint_to_the_same_bits(tmp_path):
     for stop_after in (1, 3):
         folder = RunFolder(tmp_path / f"stopped-{stop_after}")
         with folder.opened(config.as_dict()):
-            first = Trainer(config, folder, torch.device("cpu"))
+            first = make_trainer(config, folder)
             parts = first.run()
             for _ in range(stop_after):
                 next(parts)
@@ -82,24 +82,24 @@ def test_a_run_goes_on_from_any_checkpoint_to_the_same_bits(tmp_path):
         assert folder.metrics.read_text() == (tmp_path / "whole" / "metrics.jsonl").read_text()
 
 
-def test_saving_completes_the_part_under_way(tmp_path, monkeypatch):
-    monkeypatch.setattr("relational_transformer.training.trainer.STEPS_AT_ONCE", 2)
+def test_a_run_is_saved_in_the_middle_of_a_part_and_goes_on_to_the_same_bits(tmp_path, monkeypatch):
+    monkeypatch.setattr(CLRSTask, "steps_at_once", {"cpu": 2})
     config = small_config()
     whole, _ = run_to_the_end(config, tmp_path / "whole")
     folder = RunFolder(tmp_path / "stopped")
     with folder.opened(config.as_dict()):
-        first = Trainer(config, folder, torch.device("cpu"))
+        first = make_trainer(config, folder)
         turns = first.run()
         next(turns)  # the first part, of 3 steps
         next(turns)  # 2 steps of the second
-        assert (first.part, first.fleet.count) == (1, 5)
         first.save()
-        assert (first.part, first.fleet.count) == (2, 6)
-        assert [row["examples"] for row in folder.read_metrics()] == [12, 24]
-        assert len(list(turns)) == 4  # the one that has saved itself goes on as well, to the same numbers
+        assert (first.steps, first.fleet.count) == (5, 5)
+        assert [row["examples"] for row in folder.read_metrics()] == [12]
+        assert len(list(turns)) == 5  # the one that has saved itself goes on as well, to the same numbers
         assert torch.equal(first.fleet.values, whole.fleet.values)
     second, _ = run_to_the_end(config, folder.path)
     assert torch.equal(second.fleet.values, whole.fleet.values)
+    assert second.metrics() == whole.metrics()
 
 
 def test_metrics_so_far_are_of_what_the_device_has_done(tmp_path):
@@ -109,12 +109,12 @@ def test_metrics_so_far_are_of_what_the_device_has_done(tmp_path):
 
     config = small_config()
     with RunFolder(tmp_path).opened(config.as_dict()) as folder:
-        trainer = Trainer(config, folder, torch.device("cpu"))
+        trainer = make_trainer(config, folder)
         turns = trainer.run()
         for _ in range(3):
             next(turns)
         assert trainer.metrics_so_far() == trainer.metrics()
-        trainer._events = [(1, Pending())]  # pyright: ignore[reportAttributeAccessIssue]
+        trainer._events = [(3, Pending())]  # pyright: ignore[reportAttributeAccessIssue]
         assert trainer.metrics_so_far() == trainer.metrics()[:1]
         assert trainer.metrics_so_far()[-1]["examples"] == trainer.progress().examples
 
@@ -123,7 +123,7 @@ def test_a_run_that_goes_on_with_another_commit_names_both(tmp_path, monkeypatch
     monkeypatch.setenv("RT_COMMIT", "first")
     config, folder = small_config(), RunFolder(tmp_path)
     with folder.opened(config.as_dict()):
-        trainer = Trainer(config, folder, torch.device("cpu"))
+        trainer = make_trainer(config, folder)
         next(trainer.run())
         trainer.save()
     monkeypatch.setenv("RT_COMMIT", "second")
@@ -136,27 +136,27 @@ def test_recomputing_changes_no_bit(tmp_path):
     plain, _ = run_to_the_end(config, tmp_path / "plain")
     folder = RunFolder(tmp_path / "recomputed")
     with folder.opened(config.as_dict()):
-        trainer = Trainer(config, folder, torch.device("cpu"))
-        trainer.engine.recompute = True
+        trainer = make_trainer(config, folder)
+        trainer.task.steps.recompute = True
         for _ in trainer.run():
             pass
     assert torch.equal(trainer.fleet.values, plain.fleet.values)
-    assert plain.engine.recompute is False
+    assert plain.task.steps.recompute is False
 
 
 def test_a_trajectory_too_long_for_memory_is_recomputed(tmp_path, monkeypatch):
-    from relational_transformer.fleet import memory
+    from relational_transformer.fleet import graphs as memory
 
     monkeypatch.setattr(memory, "free_bytes", lambda device: 10_000)
     trainer, _ = run_to_the_end(small_config(task="insertion_sort"), tmp_path / "run")
-    assert trainer.engine.recompute is True
+    assert trainer.task.steps.recompute is True
 
 
 def test_a_seed_whose_loss_is_not_finite_fails_alone(tmp_path):
     config = small_config(seeds=(0, 1, 2))
     folder = RunFolder(tmp_path / "run")
     with folder.opened(config.as_dict()):
-        trainer = Trainer(config, folder, torch.device("cpu"))
+        trainer = make_trainer(config, folder)
         parts = trainer.run()
         next(parts)
         with torch.no_grad():
@@ -176,7 +176,7 @@ def test_a_seed_whose_loss_is_not_finite_fails_alone(tmp_path):
 def test_bfloat16_trains_close_to_float32(tmp_path):
     exact, _ = run_to_the_end(small_config(), tmp_path / "exact")
     rough, _ = run_to_the_end(small_config(precision="bf16"), tmp_path / "rough")
-    torch.testing.assert_close(rough.losses[0], exact.losses[0], rtol=0.05, atol=0.05)
+    torch.testing.assert_close(rough.rows["loss"][0], exact.rows["loss"][0], rtol=0.05, atol=0.05)
     assert rough.fleet.values.dtype == torch.float32
     assert not torch.equal(rough.fleet.values, exact.fleet.values)
 
@@ -185,8 +185,8 @@ def test_bfloat16_trains_close_to_float32(tmp_path):
 def test_every_kind_of_processor_trains_in_a_fleet(tmp_path, model: str):
     settings = replace(SETTINGS, processor=model, pointers_from_edges=False)
     trainer, _ = run_to_the_end(small_config(settings=settings), tmp_path / "run")
-    assert trainer.losses.isfinite().all()
-    assert trainer.losses[-1].mean() < trainer.losses[0].mean()
+    assert trainer.rows["loss"].isfinite().all()
+    assert trainer.rows["loss"][-1].mean() < trainer.rows["loss"][0].mean()
 
 
 def test_a_trained_network_loads_from_its_folder(tmp_path):

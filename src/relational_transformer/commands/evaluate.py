@@ -8,9 +8,9 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from relational_transformer.fleet.devices import default_device, find_device
+from relational_transformer.fleet.precision import default_device, find_device
 from relational_transformer.runs import RunFolder
-from relational_transformer.training.trained import evaluate_run
+from relational_transformer.training.task import evaluate_run
 
 from .evaluate_lobster import evaluate_lobster
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from rich.console import Console
 from rich.table import Table
 
-from relational_transformer.fleet.devices import find_device
+from relational_transformer.fleet.precision import find_device
 from relational_transformer.lobster import evaluate_run
 from relational_transformer.runs.run_folder import RunFolder
 

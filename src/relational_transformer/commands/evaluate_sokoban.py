@@ -9,7 +9,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from relational_transformer.fleet.devices import default_device, find_device
+from relational_transformer.fleet.precision import default_device, find_device
 from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.sokoban import SokobanConfig
 from relational_transformer.sokoban.trained import evaluate_run, levels_of_run

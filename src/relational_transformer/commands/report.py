@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import tyro
 
 from relational_transformer.files import write_atomically
+from relational_transformer.reading import read_text
 from relational_transformer.reports.archive import Archive
 from relational_transformer.reports.bundle import write_report
 from relational_transformer.reports.comparison import compare, overview
@@ -62,11 +63,12 @@ def _text(arguments: ReportArguments, archive: Archive) -> str:
 
 def insert(path: Path, table: str) -> None:
     """Put the table between the marks of a Markdown file, each of which it must have once, and in their order."""
-    text = path.read_text()
+    text = read_text(path)
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     if text.count(BEGIN) != 1 or text.count(END) != 1 or END in before:
         raise ValueError(
             f"{path} has no place for the table: it needs the lines {BEGIN} and {END}, each once and in this order"
         )
-    write_atomically(path, lambda file: file.write_text(f"{before}{BEGIN}\n{table}{END}{after}"))
+    # A README may be a link: what it leads to has just been read.
+    write_atomically(path.resolve(), lambda file: file.write_text(f"{before}{BEGIN}\n{table}{END}{after}"))

@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 
 import tyro
 
+from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.precision import Precision
 from relational_transformer.sweeps import Part, cells_of, find_experiment, plan
 from relational_transformer.sweeps.engines import EngineOptions, check_options
 from relational_transformer.sweeps.planning import finished_runs
 from relational_transformer.sweeps.speeds import Speeds
-from relational_transformer.training.config import CompileMode
 
 from .reproduce_display import show_plan
 from .reproduce_sweep import carry_out

@@ -8,15 +8,15 @@ from typing import Annotated, Literal
 import tyro
 
 from relational_transformer.clrs.checks import check_name
-from relational_transformer.fleet.devices import default_device, find_device
-from relational_transformer.fleet.precision import Precision
+from relational_transformer.fleet.compiling import CompileMode
+from relational_transformer.fleet.fleet import consecutive_seeds
+from relational_transformer.fleet.precision import Precision, default_device, find_device
 from relational_transformer.processors.settings import Settings, find_settings
 from relational_transformer.runs import RunFolder
-from relational_transformer.runs.curves import draw_curves
-from relational_transformer.runs.tensorboard import TensorBoardCurves
-from relational_transformer.training import PROTOCOLS, Protocol, TrainConfig, Trainer
-from relational_transformer.training.config import CompileMode
-from relational_transformer.training.session import train
+from relational_transformer.runs.curves import TensorBoardCurves, draw_curves
+from relational_transformer.runs.session import train
+from relational_transformer.runs.trainer import Trainer
+from relational_transformer.training import PROTOCOLS, CLRSTask, Protocol, TrainConfig
 
 from .train_display import Display
 from .train_live_line import say
@@ -91,7 +91,7 @@ def run(arguments: TrainArguments) -> None:
         model=arguments.processor,
         settings=_settings(arguments),
         protocol=_protocol(arguments),
-        seeds=tuple(range(arguments.first_seed, arguments.first_seed + arguments.seeds)),
+        seeds=consecutive_seeds(arguments.first_seed, arguments.seeds),
         precision=arguments.precision,
         compile=arguments.compile,
     )
@@ -106,8 +106,8 @@ def run(arguments: TrainArguments) -> None:
                 curves.update(trainer.metrics_so_far())
 
         result = train(
-            config,
-            str(out),
+            CLRSTask(config),
+            out,
             find_device(arguments.device),
             report=report,
             checkpoint_seconds=arguments.checkpoint_seconds,

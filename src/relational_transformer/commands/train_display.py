@@ -7,7 +7,8 @@ from rich.console import Console
 from rich.table import Table
 
 from relational_transformer.runs import RunFolder
-from relational_transformer.training import TrainConfig, Trainer
+from relational_transformer.runs.trainer import Trainer
+from relational_transformer.training import TrainConfig
 
 from .train_live_line import LiveLine, duration, range_of, say
 

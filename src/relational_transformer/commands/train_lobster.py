@@ -3,12 +3,13 @@
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from relational_transformer.fleet.devices import default_device, find_device
-from relational_transformer.fleet.precision import Precision
-from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol, train
+from relational_transformer.fleet.compiling import CompileMode
+from relational_transformer.fleet.fleet import consecutive_seeds
+from relational_transformer.fleet.precision import Precision, default_device, find_device
+from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol, LobsterTask
 from relational_transformer.lobster.settings import ModelName
 from relational_transformer.runs.run_folder import RunFolder
-from relational_transformer.training.config import CompileMode
+from relational_transformer.runs.session import train
 
 from .train_lobster_display import LobsterDisplay, show_result
 
@@ -63,7 +64,7 @@ def run(arguments: TrainLobsterArguments) -> None:
         model=arguments.model,
         settings=replace(SETTINGS[arguments.model], **_given(arguments, "num_layers", "learning_rate", "batch_size")),
         protocol=_protocol(arguments),
-        seeds=tuple(range(arguments.first_seed, arguments.first_seed + arguments.seeds)),
+        seeds=consecutive_seeds(arguments.first_seed, arguments.seeds),
         precision=arguments.precision,
         compile=arguments.compile,
     )
@@ -71,8 +72,8 @@ def run(arguments: TrainLobsterArguments) -> None:
     folder = RunFolder(arguments.out or Path("runs") / name)
     with LobsterDisplay(config) as display:
         result = train(
-            config,
-            str(folder.path),
+            LobsterTask(config),
+            folder.path,
             find_device(arguments.device),
             report=display.update,
             checkpoint_seconds=arguments.checkpoint_seconds,

@@ -8,9 +8,10 @@ from rich.console import Console
 from rich.progress import TimeRemainingColumn
 from rich.table import Table
 
-from relational_transformer.lobster import LobsterConfig, LobsterTrainer
+from relational_transformer.lobster import LobsterConfig
 from relational_transformer.lobster.oracle import CAPS, equivalent_cap, oracle_loss
 from relational_transformer.runs.run_folder import RunFolder
+from relational_transformer.runs.trainer import Trainer
 
 from .train_live_line import LiveLine, range_of, say
 
@@ -21,7 +22,7 @@ class LobsterDisplay(LiveLine):
     def __init__(self, config: LobsterConfig) -> None:
         super().__init__(f"{config.model} x {len(config.seeds)}", "starting", TimeRemainingColumn())
 
-    def update(self, trainer: LobsterTrainer) -> None:
+    def update(self, trainer: Trainer) -> None:
         """Show how far the trainer is."""
         now = trainer.progress()
         status = (

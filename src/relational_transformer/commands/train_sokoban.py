@@ -4,13 +4,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from relational_transformer.fleet.devices import default_device, find_device
-from relational_transformer.fleet.precision import Precision
+from relational_transformer.fleet.compiling import CompileMode
+from relational_transformer.fleet.fleet import consecutive_seeds
+from relational_transformer.fleet.precision import Precision, default_device, find_device
 from relational_transformer.runs.run_folder import RunFolder
-from relational_transformer.sokoban import RECIPES, AgentSettings, Recipe, SokobanConfig, load_splits, train
+from relational_transformer.runs.session import train
+from relational_transformer.sokoban import RECIPES, AgentSettings, Recipe, SokobanConfig, SokobanTask, load_splits
 from relational_transformer.sokoban.agent import Model
 from relational_transformer.sokoban.curves import draw_curves
-from relational_transformer.training.config import CompileMode
 
 from .train_live_line import say
 from .train_sokoban_display import SokobanDisplay, show_result
@@ -73,7 +74,7 @@ def run(arguments: TrainSokobanArguments) -> None:
     config = SokobanConfig(
         model=arguments.model,
         recipe=_recipe(arguments),
-        seeds=tuple(range(arguments.first_seed, arguments.first_seed + arguments.seeds)),
+        seeds=consecutive_seeds(arguments.first_seed, arguments.seeds),
         levels=None if levels is None else levels.identity,
         train_levels=arguments.train_levels,
         test_levels=arguments.test_levels,
@@ -84,10 +85,9 @@ def run(arguments: TrainSokobanArguments) -> None:
     folder = RunFolder(arguments.out or Path("runs") / f"sokoban-{arguments.model}-{arguments.recipe}")
     with SokobanDisplay(config) as display:
         result = train(
-            config,
-            str(folder.path),
+            SokobanTask(config, levels=levels),
+            folder.path,
             find_device(arguments.device),
-            levels=levels,
             report=display.update,
             checkpoint_seconds=arguments.checkpoint_seconds,
         )

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from relational_transformer.runs.run_folder import RunFolder
+from relational_transformer.runs.trainer import Trainer
 from relational_transformer.sokoban import SokobanConfig
-from relational_transformer.sokoban.trainer import SokobanTrainer
 
 from .train_live_line import LiveLine, duration, range_of, say
 
@@ -20,14 +20,14 @@ class SokobanDisplay(LiveLine):
     def __init__(self, config: SokobanConfig) -> None:
         super().__init__(f"sokoban x {len(config.seeds)}", "getting levels")
 
-    def update(self, trainer: SokobanTrainer) -> None:
+    def update(self, trainer: Trainer) -> None:
         """Show how far the trainer is."""
         now = trainer.progress()
         status = (
-            f"solved {range_of([100 * share for share in now.solved], '.1f')}%   "
-            f"{now.steps_per_second:,.0f} steps/s   {duration(now.seconds_left)} left"
+            f"solved {range_of([100 * share for share in now.validation], '.1f')}%   "
+            f"{now.examples_per_second:,.0f} steps/s   {duration(now.seconds_left)} left"
         )
-        self.show(now.steps / now.total_steps, status, now.finite)
+        self.show(now.examples / now.total_examples, status, now.finite)
 
 
 def show_result(result: dict[str, Any], folder: RunFolder) -> None:

@@ -14,14 +14,15 @@ from optuna.trial import FrozenTrial, TrialState
 from rich.console import Console
 from rich.progress import Progress
 
+from relational_transformer.bounds import check_bounds
 from relational_transformer.clrs import ALGORITHMS, CORE_TASKS
-from relational_transformer.fleet.devices import default_device, find_device
+from relational_transformer.fleet.precision import default_device, find_device
 from relational_transformer.reports.archive import Archive
 from relational_transformer.reports.comparison import compare
 from relational_transformer.reports.measured import read_results
 from relational_transformer.sweeps import plan
 from relational_transformer.sweeps.cells import Cell
-from relational_transformer.sweeps.engines import EngineOptions, refuse
+from relational_transformer.sweeps.engines import EngineOptions, check_options, refuse
 from relational_transformer.sweeps.experiments import PAPER_SEEDS
 from relational_transformer.training import PROTOCOLS
 from relational_transformer.tuning import (
@@ -110,7 +111,9 @@ def run(arguments: TuneArguments) -> None:
         refuse(arguments.where, others, "without --winner, which alone trains whole runs")
     elif arguments.show:
         raise ValueError("--show trains nothing, and --winner trains: give one of them")
-    check_bounds(arguments)
+    else:
+        check_options(arguments.where)
+    check_bounds(arguments, BOUNDS)
     grid = find_grid(arguments.model)
     tasks = find_tasks(arguments.tasks)
     console = Console()
@@ -200,15 +203,6 @@ def describe(trial: FrozenTrial, state: Search) -> str:
     configuration = " ".join(f"{name}={format_value(value)}" for name, value in trial.params.items())
     best = "" if state.best is None else f"; best {state.best.mean:.4f}, mean of {state.best.count}"
     return f"trial {trial.number}: {score} with {configuration}{best}"
-
-
-def check_bounds(arguments: TuneArguments) -> None:
-    """Numbers that are too small to mean anything, or too large to mean it."""
-    for name, (least, most) in BOUNDS.items():
-        number = getattr(arguments, name)
-        if not least <= number <= most:
-            said = f"at least {least}" if number < least else f"at most {most:,}"
-            raise ValueError(f"{name.replace('_', '-')} must be {said}, got {number}")
 
 
 def find_tasks(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -37,7 +37,11 @@ class Schedule:
 
     @property
     def is_constant(self) -> bool:
-        return self == Schedule()
+        return self.warmup_steps == 0 and self.decay == "constant"
+
+
+CONSTANT = Schedule()
+"""The full learning rate from the first step to the last."""
 
 
 class Adam:
@@ -62,11 +66,11 @@ class Adam:
 
     def __init__(
         self, fleet: Fleet, learning_rate: float, *, epsilon: float = 1e-8, clip: float | None = None,
-        schedule: Schedule | None = None, total_steps: int = 0, linears: Mapping[str, Tensor] | None = None,
+        schedule: Schedule = CONSTANT, total_steps: int = 0, linears: Mapping[str, Tensor] | None = None,
         compiled: bool = False,
     ) -> None:  # fmt: skip
         self.fleet, self.epsilon = fleet, epsilon
-        self.rate = Rate(learning_rate, schedule or Schedule(), total_steps)
+        self.rate = Rate(learning_rate, schedule, total_steps)
         self.clipping = clipping_of(fleet, clip)
         self.linears = list(_rows_of_linears(fleet, linears or {}))
         device = fleet.values.device

@@ -6,6 +6,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from relational_transformer.bounds import LARGEST_SEED, MOST_SEEDS, check_bound
+
 from .over_seeds import Parameters
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -25,12 +27,24 @@ def initialise(build: Callable[[], Model], seed: int) -> Model:
         return build()
 
 
+def consecutive_seeds(first: int, count: int) -> tuple[int, ...]:
+    """So many seeds from the first on; what is too many is refused before they are counted out.
+
+    >>> consecutive_seeds(first=5, count=3)
+    (5, 6, 7)
+    """
+    check_bound("seeds", count, 1, MOST_SEEDS)
+    check_bound("first-seed", first, 0, LARGEST_SEED - count + 1)
+    return tuple(range(first, first + count))
+
+
 def check_seeds(seeds: tuple[int, ...]) -> None:
-    """Refuse seeds that are none, not all different, or no numbers that torch takes."""
+    """Refuse seeds that are none, too many, not all different, or no numbers that torch takes."""
     if not seeds:
         raise ValueError("at least one seed is needed, got none")
-    if len(set(seeds)) != len(seeds) or min(seeds) < 0 or max(seeds) >= 2**63:
-        raise ValueError(f"seeds must be different numbers from 0 to 2^63 - 1, got {list(seeds)}")
+    check_bound("number of seeds", len(seeds), 1, MOST_SEEDS)
+    if len(set(seeds)) != len(seeds) or min(seeds) < 0 or max(seeds) > LARGEST_SEED:
+        raise ValueError(f"seeds must be different numbers from 0 to 2^63 - 1, got {str(list(seeds))[:80]}")
 
 
 class Fleet:

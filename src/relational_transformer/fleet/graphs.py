@@ -1,9 +1,12 @@
-"""Steps recorded as CUDA graphs, one launch instead of thousands, and the streams that they run on."""
+"""Steps recorded as CUDA graphs, one launch instead of thousands; their streams, and the memory that they take."""
 
 import gc
-from collections.abc import Callable, Hashable, Iterator, Mapping
+import os
+import re
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -14,6 +17,11 @@ SHORT_OF_MEMORY = 16 * 2**30
 """With fewer bytes free on the device than a rehearsal has taken and these, what rehearsals leave cached is given back,
 which waits for all that runs. What is recorded takes as much again: it has memory of its own, and while it is recorded
 torch gives back nothing."""
+
+AVAILABLE = re.compile(r"^MemAvailable:\s+(\d+) kB$", re.MULTILINE)
+
+SHARE_FOR_ACTIVATIONS = 0.6
+"""Of the free memory, which what is kept for a backward pass may fill."""
 
 STREAMS = 32
 """That torch has on a device; it gives them out in turn, again and again."""
@@ -140,3 +148,43 @@ def own_stream(device: torch.device, owner: object) -> torch.cuda.Stream:
             _streams[owner] = stream
             return stream
     raise ValueError(f"a device has {STREAMS} streams in a process, so at most {STREAMS} fleets can be trained at once")
+
+
+def saved_bytes(function: Callable[[], Any]) -> int:
+    """Bytes that autograd keeps for the backward pass of what `function` does, each storage counted once."""
+    sizes: dict[int, int] = {}
+
+    def note(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        sizes[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        result = function()
+    del result
+    return sum(sizes.values())
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory that may still be taken on the device."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0] + cached_bytes(torch.cuda.memory_snapshot(), device)
+    try:
+        found = AVAILABLE.search(Path("/proc/meminfo").read_text())
+    except OSError:
+        found = None
+    if found is None:  # not Linux: what is free, without what caches of files would give back
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return 1024 * int(found[1])
+
+
+def cached_bytes(segments: Sequence[Mapping[str, Any]], device: torch.device) -> int:
+    """What torch keeps and would give to anyone. What belongs to graphs, which others may not use, does not count."""
+    index = torch.cuda.current_device() if device.index is None else device.index
+    for_all = [one for one in segments if one["device"] == index and tuple(one["segment_pool_id"]) == (0, 0)]
+    return sum(one["total_size"] - one["allocated_size"] for one in for_all)
+
+
+def is_too_much_to_keep(needed: float, device: torch.device) -> bool:
+    """Whether so many bytes for the backward pass are better computed again than kept."""
+    return needed > SHARE_FOR_ACTIVATIONS * free_bytes(device)

@@ -1,11 +1,49 @@
-"""How numbers are kept: float32 with or without TF32 products, bfloat16 activations, or float64 for proofs."""
+"""The device that a run is on, and how numbers are kept there: float32 with or without TF32 products, bfloat16
+activations, or float64 for proofs."""
 
+import os
+import warnings
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 Precision = Literal["tf32", "bf16", "fp32", "fp64"]
+
+PART_OF_A_DEVICE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+"""With which NVIDIA's MPS gives a process some of a device's multiprocessors. Set to 60 and to 80 on an H200 (torch
+2.11), the last seeds of a fleet were wrong from the first step on, compiled and fused; why is not known."""
+
+
+def default_device() -> str:
+    """A CUDA device if there is one, else the CPU."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def find_device(name: str) -> torch.device:
+    """The device of that name, if this machine has it.
+
+    >>> find_device("cpu")
+    device(type='cpu')
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of names that torch gives up, which are refused here
+            device = torch.device(name)
+        if device.type not in ("cpu", "cuda"):
+            raise ValueError(f"training runs on cpu or cuda, not on {name!r}")
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, IndexError, OverflowError, TypeError) as error:
+        raise ValueError(f"device {name!r} cannot be used here: {str(error).splitlines()[0]}") from None
+    if device.type == "cuda":
+        check_whole_device()
+    return device
+
+
+def check_whole_device() -> None:
+    """Refuse to train on a part of a device."""
+    if os.environ.get(PART_OF_A_DEVICE, "100") != "100":
+        raise ValueError(f"{PART_OF_A_DEVICE} is set, with which seeds of a fleet came out wrong: unset it to train")
 
 
 def set_matrix_products(precision: Precision) -> None:

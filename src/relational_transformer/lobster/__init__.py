@@ -4,17 +4,16 @@ from .build import build_model
 from .config import LobsterConfig
 from .graphs import Lobsters, sample, spread_sizes
 from .protocol import LobsterProtocol
-from .session import train
 from .settings import SETTINGS, BaselineSettings, RelationalSettings
+from .task import LobsterTask
 from .trained import evaluate_run, load_model
-from .trainer import LobsterTrainer
 
 __all__ = [
     "SETTINGS",
     "BaselineSettings",
     "LobsterConfig",
     "LobsterProtocol",
-    "LobsterTrainer",
+    "LobsterTask",
     "Lobsters",
     "RelationalSettings",
     "build_model",
@@ -22,5 +21,4 @@ __all__ = [
     "load_model",
     "sample",
     "spread_sizes",
-    "train",
 ]

@@ -1,10 +1,13 @@
 """What a run of the lobster experiment is: a model, a protocol and the seeds."""
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, get_args
 
+from relational_transformer.fleet.adam import CONSTANT, Schedule
+from relational_transformer.fleet.compiling import CompileMode
+from relational_transformer.fleet.fleet import check_seeds
 from relational_transformer.fleet.precision import Precision
-from relational_transformer.training.config import CompileMode, check_seeds
+from relational_transformer.runs.task import config_as_dict
 
 from .protocol import LobsterProtocol
 from .settings import SETTINGS, ModelName, Settings
@@ -26,6 +29,7 @@ class LobsterConfig:
     seeds: tuple[int, ...]
     precision: Precision = "tf32"
     compile: CompileMode = "auto"
+    schedule: Schedule = CONSTANT
     task: str = field(default="lobster", init=False)
 
     def __post_init__(self) -> None:
@@ -39,7 +43,7 @@ class LobsterConfig:
         check_seeds(self.seeds)
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return config_as_dict(self)
 
     @staticmethod
     def from_dict(content: dict[str, Any]) -> "LobsterConfig":
@@ -54,6 +58,7 @@ class LobsterConfig:
                 "settings": settings_class(**settings),
                 "protocol": LobsterProtocol(**content["protocol"]),
                 "seeds": tuple(content["seeds"]),
+                "schedule": Schedule(**content.get("schedule", {})),
             }
             return LobsterConfig(**{one.name: parts[one.name] for one in fields(LobsterConfig) if one.init})
         except (KeyError, TypeError) as error:

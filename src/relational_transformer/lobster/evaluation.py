@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from relational_transformer.fleet.memory import free_bytes
+from relational_transformer.fleet.graphs import free_bytes
 from relational_transformer.fleet.over_seeds import Parameters
 from relational_transformer.fleet.precision import Precision, for_computing
 

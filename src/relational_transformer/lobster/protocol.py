@@ -5,6 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from relational_transformer.bounds import LARGEST_COUNT, check_bounds
+from relational_transformer.clrs.checks import LARGEST_SEED
+
 from .graphs import Lobsters, sample, spread_sizes
 
 EPOCHS = 200
@@ -41,12 +44,7 @@ class LobsterProtocol:
     """A validation after so many graphs. The parameters of the best one are tested."""
 
     def __post_init__(self) -> None:
-        for name in ("train_examples", "evaluation_examples", "examples", "validation_interval"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name.replace('_', '-')} must be at least 1, got {getattr(self, name)}")
-        for name in ("smallest_size", "test_size"):
-            if getattr(self, name) < 2:
-                raise ValueError(f"{name.replace('_', '-')} must be at least 2, got {getattr(self, name)}")
+        check_bounds(self, BOUNDS)
         if self.end_size <= self.smallest_size:
             raise ValueError(f"training sizes end at {self.end_size}, which must be above {self.smallest_size}")
 
@@ -80,3 +78,15 @@ class LobsterProtocol:
 
     def _large_graphs(self, seed: int) -> Lobsters:
         return sample(np.full(self.evaluation_examples, self.test_size), seed, self.weighted)
+
+
+MOST_GRAPHS = 10**7
+LARGEST_SIZE = 10_000
+"""Models see a vector for every pair of nodes."""
+BOUNDS = {
+    **dict.fromkeys(("train_examples", "evaluation_examples"), (1, MOST_GRAPHS)),
+    **dict.fromkeys(("examples", "validation_interval"), (1, LARGEST_COUNT)),
+    **dict.fromkeys(("smallest_size", "end_size", "test_size"), (2, LARGEST_SIZE)),
+    **dict.fromkeys(("train_data_seed", "validation_data_seed", "test_data_seed"), (0, LARGEST_SEED)),
+}
+"""The least and the most that each may be."""

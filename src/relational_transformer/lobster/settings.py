@@ -3,6 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from relational_transformer.bounds import ABOVE_ZERO, LARGEST_FACTOR, check_bounds
+from relational_transformer.nn.checks import LARGEST_SIZE, MOST_LAYERS
+from relational_transformer.processors.settings import LARGEST_BATCH, LARGEST_LEARNING_RATE
+
 ModelName = Literal["rt", "gcn", "gat"]
 
 
@@ -19,13 +23,18 @@ class TrainingSettings:
     """The norm that a seed's gradient is cut down to."""
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if isinstance(value, int) and value < 1:
-                raise ValueError(f"{name.replace('_', '-')} must be at least 1, got {value}")
-        for name in ("learning_rate", "adam_epsilon", "gradient_clip"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < float("inf"):
-                raise ValueError(f"{name.replace('_', '-')} must be a number above 0, got {value}")
+        sizes = [name for name, value in vars(self).items() if name not in BOUNDS and isinstance(value, int)]
+        check_bounds(self, BOUNDS | dict.fromkeys(sizes, (1, LARGEST_SIZE)))
+
+
+BOUNDS = {
+    "num_layers": (1, MOST_LAYERS),
+    "batch_size": (1, LARGEST_BATCH),
+    "learning_rate": (ABOVE_ZERO, LARGEST_LEARNING_RATE),
+    "adam_epsilon": (ABOVE_ZERO, LARGEST_FACTOR),
+    "gradient_clip": (ABOVE_ZERO, LARGEST_FACTOR),
+}
+"""The least and the most that each may be; all other numbers are sizes."""
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from relational_transformer.fleet.over_seeds import Parameters
 from relational_transformer.fleet.precision import set_matrix_products
-from relational_transformer.runs.checkpoint import read_best
+from relational_transformer.runs.checkpoint import load_trained
 from relational_transformer.runs.run_folder import RunFolder
 
 from .build import build_model
@@ -20,6 +19,7 @@ from .evaluation import Evaluator, check_memory
 from .model import LobsterModel
 from .protocol import LobsterProtocol
 from .stack import FleetStack
+from .task import LobsterTask
 
 
 @dataclass(frozen=True)
@@ -31,26 +31,16 @@ class Scores:
     distances: np.ndarray
 
 
-def load_best(folder: RunFolder) -> tuple[LobsterConfig, Parameters, list[bool]]:
-    """The configuration of a run, the best parameters of its seeds, [S, *shape] by name, and which did not fail."""
-    config = LobsterConfig.from_dict(folder.read_config())
-    best, others = read_best(folder)
-    return config, best, (others["finite"] & others["best_losses"].isfinite()).tolist()
-
-
 def load_model(run: Path | str, seed: int | None = None) -> LobsterModel:
-    """The trained model of one seed of the run in a folder (the first seed, unless one is named).
+    """The trained model of one seed of the run in a folder (the first that did not fail, unless one is
+    named).
 
     >>> model = load_model("runs/lobster-rt", seed=3)  # doctest: +SKIP
     """
-    folder = RunFolder(run)
-    config, parameters, _ = load_best(folder)
-    seed = config.seeds[0] if seed is None else seed
-    if seed not in config.seeds:
-        raise ValueError(f"the run in {folder.path} has the seeds {list(config.seeds)}, not {seed}")
-    model = build_model(config.model, config.settings)
-    own = {name: tensor[config.seeds.index(seed)] for name, tensor in parameters.items()}
-    model.to(next(iter(own.values())).dtype).load_state_dict(own)
+    trained = load_trained(LobsterTask, run)
+    own = trained.parameters_of(trained.number_of(seed))
+    model = LobsterTask(trained.config).build().to(next(iter(own.values())).dtype)
+    model.load_state_dict(own)
     return model
 
 
@@ -65,7 +55,7 @@ def evaluate_run(
     ...     return replace(protocol, test_size=500)
     >>> scores = evaluate_run(RunFolder("runs/lobster-rt"), torch.device("cuda"), far)  # doctest: +SKIP
     """
-    config, parameters, finite = load_best(folder)
+    _, config, parameters, finite = load_trained(LobsterTask, folder)
     set_matrix_products(config.precision)
     graphs = change(config.protocol).test_graphs()
     check_memory(config.model, int(graphs.num_nodes.max()), config.precision, device)

@@ -5,7 +5,7 @@ from relational_transformer.clrs.classes import TITLES as TASK_TITLES
 from .archive import Archive, is_clrs, ours_of, variant_named
 from .cell import Cell
 from .formats import to_markdown
-from .other_tables import lobster, sokoban
+from .other_tables import OTHERS
 from .paper import published
 from .score_tables import AVERAGE, COMBINED, core_averages, main
 from .table import Table
@@ -18,7 +18,7 @@ def compare(archive: Archive) -> str:
     if not archive.results:
         return "Nothing was measured yet.\n"
     tables = [overview(archive)] if any(map(is_clrs, archive.results)) else []
-    for name, build in (("lobster", lobster), ("sokoban", sokoban)):
+    for name, build in OTHERS.items():
         if any(result.task == name for result in archive.results):
             tables.append(build(archive))
     return "\n".join(to_markdown(table) for table in tables)

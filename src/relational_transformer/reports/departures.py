@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from relational_transformer.clrs.classes import ALGORITHMS
+from relational_transformer.tasks import TASKS, find_task, kind_of
 from relational_transformer.training.config import PROTOCOLS, Protocol
 
 from .measured import Measured
@@ -17,11 +17,11 @@ BOXOBAN = {"train": 900_000, "test": 1_000}
 
 
 def departures_of(result: Measured) -> tuple[str, ...]:
-    """What makes another experiment of a run than the paper's: in its protocol, its model, its data."""
-    if result.task in ALGORITHMS:
-        return _of_clrs(result)
-    of_task = {"lobster": _of_lobster, "sokoban": _of_sokoban}.get(result.task)
-    return of_task(result) if of_task else ()
+    """What makes another experiment of a run than the paper's: in its data, its protocol, its model."""
+    kind, config = kind_of(result.task), result.config
+    usual = _of_algorithm(result) if kind == "clrs" else find_task(kind).paper_values(config) if kind in TASKS else {}
+    different = _of_levels(result) if "levels" in config else ()
+    return different + tuple(word for part, values in usual.items() for word in _in_words(config[part], values))
 
 
 def other_precision(result: Measured) -> tuple[str, ...]:
@@ -37,30 +37,11 @@ def expected_protocol(variant: str, train_examples: int | None = None) -> Protoc
     return replace(paper, train_examples=train_examples) if train_examples in sizes else paper
 
 
-def _of_clrs(result: Measured) -> tuple[str, ...]:
+def _of_algorithm(result: Measured) -> dict[str, Mapping[str, Any]]:
+    """As `Task.paper_values`, of the model of the paper that a result is nearest to."""
     variant = variant_of(result.model, result.config["settings"])
     protocol = expected_protocol(variant, result.config["protocol"].get("train_examples"))
-    different = _in_words(result.config["protocol"], vars(protocol))
-    if variant in KNOWN:
-        different += _in_words(result.config["settings"], vars(KNOWN[variant]))
-    return different
-
-
-def _of_lobster(result: Measured) -> tuple[str, ...]:
-    from relational_transformer.lobster.protocol import LobsterProtocol
-    from relational_transformer.lobster.settings import SETTINGS
-
-    settings = {str(model): vars(one) for model, one in SETTINGS.items()}
-    different = _in_words(result.config["protocol"], vars(LobsterProtocol()))
-    return different + _in_words(result.config["settings"], settings[result.model])
-
-
-def _of_sokoban(result: Measured) -> tuple[str, ...]:
-    from relational_transformer.sokoban.settings import RECIPES, AgentSettings
-
-    different = _of_levels(result)
-    different += _in_words(result.config["recipe"], vars(RECIPES["original"]))
-    return different + _in_words(result.config["settings"], vars(AgentSettings()))
+    return {"protocol": vars(protocol), **({"settings": vars(KNOWN[variant])} if variant in KNOWN else {})}
 
 
 def _of_levels(result: Measured) -> tuple[str, ...]:

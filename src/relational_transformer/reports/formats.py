@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Callable
 
 from .table import Table
@@ -13,14 +14,15 @@ SPREAD = "± is the standard deviation over seeds."
 def to_markdown(table: Table) -> str:
     """A Markdown table with its footnotes and remarks; columns of which nothing was measured are named beneath."""
     table = table.without_missing_columns()
-    columns = headers(table)
+    columns = [escape_markdown(text) for text in headers(table)]
     lines = [f"| {' | '.join(columns)} |", f"|---|---|{'---:|' * (len(columns) - 2)}"]
     lines += [
         f"| {' | '.join(f'**{text}**' if text in ('no', 'no †') else text for text in cells)} |"
-        for cells in rows(table)
+        for cells in (map(escape_markdown, row) for row in rows(table))
     ]
     notes = [f"{mark(number)} {note}." for number, note in enumerate(table.notes, start=1)]
-    return "\n".join([*lines, "", *(f"{line}  " for line in (*notes, *_told(table)))]).rstrip() + "\n"
+    beneath = (escape_markdown(line) for line in (*notes, *_told(table)))
+    return "\n".join([*lines, "", *(f"{line}  " for line in beneath)]).rstrip() + "\n"
 
 
 def to_latex(table: Table) -> str:
@@ -90,6 +92,17 @@ ENDINGS: dict[str, str] = {"markdown": "md", "csv": "csv", "latex": "tex"}
 def _told(table: Table) -> tuple[str, ...]:
     """What stands below a table, or in its caption."""
     return (*((SPREAD,) if table.kind == "tested" else ()), *explanations(table), *table.remarks)
+
+
+def escape_markdown(text: str) -> str:
+    """A name or a sentence that stays text: no tag, no link, no end of a cell or a line.
+
+    >>> escape_markdown("a|b <script>")
+    'a\\\\|b &lt;script>'
+    """
+    text = " ".join(text.split()).replace("\\", "\\\\").replace("&", "&amp;")
+    text = re.sub(r"<(?=[^\s\d.])", "&lt;", text)  # what begins a tag; p < 0.001 does not
+    return re.sub(r"([|`])|(?<=\])(?=\()", lambda found: "\\" + found[0], text)
 
 
 def escape(text: str) -> str:

@@ -8,18 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .estimate import Estimate
+from relational_transformer.tasks import find_task, kind_of
 
-UNITS: dict[str, Callable[[float], float]] = {
-    "lobster": lambda relative_loss: relative_loss,
-    "sokoban": lambda solved: 100 * (1 - solved),
-}
-"""From the test score in a result to the number that the paper prints; of a CLRS-30 task it is the score in percent."""
+from .estimate import Estimate
 
 
 def unit_of(task: str) -> Callable[[float], float]:
     """From a score in a result or its metrics to the paper's unit."""
-    return UNITS.get(task, lambda score: 100 * score)
+    return find_task(kind_of(task)).paper_unit
 
 
 @dataclass(frozen=True)

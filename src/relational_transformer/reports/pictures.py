@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from relational_transformer.clrs.classes import TITLES as TASK_TITLES
+from relational_transformer.tasks import find_task, kind_of
 
 from .archive import Archive
 from .estimate import Estimate
@@ -11,6 +12,7 @@ from .figures.bars import Bar, Group, draw_bars, nice_top
 from .figures.curves import Curve, draw_curves, read_curve
 from .figures.drawing import Drawing
 from .figures.histograms import draw_histograms
+from .other_tables import OTHERS
 from .paper import numbers
 from .score_tables import AVERAGE, classes
 from .table import Table
@@ -111,19 +113,18 @@ def histograms(archive: Archive) -> list[Picture]:
 
 def learning_curves(archive: Archive) -> list[Picture]:
     """A picture for every task of which a run folder with its metrics is there. A model has one colour in all."""
-    found = {task: _curves(archive, task) for task in (*numbers()["main"]["mean"], "lobster", "sokoban")}
+    found = {task: _curves(archive, task) for task in (*numbers()["main"]["mean"], *OTHERS)}
     models = dict.fromkeys([title_of("rt"), *(model for curves in found.values() for model in curves)])
     colors = {model: number for number, model in enumerate(models)}
     return [Picture(f"curves-{task}", "", _drawn(task, curves, colors)) for task, curves in found.items() if curves]
 
 
 def _drawn(task: str, curves: dict[str, Curve], colors: dict[str, int]) -> Drawing:
-    if task == "lobster":
-        top = nice_top([min(max(curve.mean), 1.0) for curve in curves.values()])
-        return draw_curves("Lobster graphs: relative loss", curves, colors, top, "graphs")
-    if task == "sokoban":
-        return draw_curves("Sokoban: unsolved games in training", curves, colors, seen="steps")
-    return draw_curves(TASK_TITLES[task], curves, colors)
+    kind = find_task(kind_of(task))
+    title, seen = kind.title or TASK_TITLES[task], kind.examples_are
+    if kind.higher_is_better:
+        return draw_curves(title, curves, colors, seen=seen)
+    return draw_curves(title, curves, colors, nice_top([min(max(curve.mean), 1.0) for curve in curves.values()]), seen)
 
 
 def _curves(archive: Archive, task: str) -> dict[str, Curve]:

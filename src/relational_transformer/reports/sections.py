@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from .archive import Archive
+from .other_tables import OTHERS
 from .page_tables import PageTable, lay_out
 from .paper import numbers
 from .pictures import ABLATIONS, Picture, bar_chart, class_chart, histograms, learning_curves, single_chart, table_chart
@@ -81,7 +82,7 @@ def _table_section(table: Table) -> Section:
     pictures: tuple[Picture, ...] = ()
     if table.name in ABLATIONS:
         pictures = (table_chart(table),)
-    elif table.name in ("lobster", "sokoban"):
+    elif table.name in OTHERS:
         pictures = (single_chart(table),)
     text = (f"{table.source} of the paper.",)
     return Section(

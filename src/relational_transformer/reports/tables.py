@@ -7,7 +7,7 @@ from .archive import Archive
 from .cost_tables import parameters, speed
 from .formats import to_markdown
 from .measured import read_results
-from .other_tables import lobster, sokoban
+from .other_tables import OTHERS
 from .score_tables import (
     RETUNED,
     ablation,
@@ -34,8 +34,7 @@ TABLES: dict[str, Callable[[Archive], Table]] = {
     "published_baselines": published_baselines,
     "parameters": parameters,
     "speed": speed,
-    "lobster": lobster,
-    "sokoban": sokoban,
+    **OTHERS,
 }
 """What makes each table, in the order of the page."""
 

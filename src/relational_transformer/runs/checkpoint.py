@@ -5,7 +5,7 @@ import json
 import logging
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -13,8 +13,10 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from relational_transformer.files import write_atomically
+from relational_transformer.fleet.over_seeds import Parameters
 
 from .run_folder import RunFolder
+from .task import Task
 
 log = logging.getLogger(__name__)
 
@@ -55,14 +57,46 @@ def load_checkpoint(folder: RunFolder, put_aside: bool = False) -> tuple[State, 
     return None
 
 
-def read_best(folder: RunFolder) -> tuple[State, State]:
-    """The best parameters of a run's seeds, [S, *shape] by name, and the other tensors of its newest checkpoint."""
+class Trained(NamedTuple):
+    """A run that was trained, read from its newest checkpoint.
+
+    Attributes:
+        best: the best parameters of its seeds, [S, *shape] by name.
+        good: which seeds did not fail.
+    """
+
+    folder: RunFolder
+    config: Any
+    best: Parameters
+    good: list[bool]
+
+    def number_of(self, seed: int | None) -> int:
+        """The place of a seed among those of the run, checked to be one that did not fail; the first such seed where
+        none is named."""
+        seeds = self.config.seeds
+        if seed is not None and seed not in seeds:
+            raise ValueError(f"the run in {self.folder.path} has the seeds {list(seeds)}, not {seed}")
+        number = (self.good.index(True) if any(self.good) else None) if seed is None else seeds.index(seed)
+        if number is None or not self.good[number]:
+            failed = "all seeds" if not any(self.good) else f"seed {seed}"
+            raise ValueError(f"{failed} of the run in {self.folder.path} failed: there is no model")
+        return number
+
+    def parameters_of(self, number: int) -> Parameters:
+        """Those of one seed, by name."""
+        return {name: values[number] for name, values in self.best.items()}
+
+
+def load_trained(kind: type[Task[Any]], run: RunFolder | Path | str) -> Trained:
+    """The run of a kind of task in a folder."""
+    folder = run if isinstance(run, RunFolder) else RunFolder(run)
+    config = kind.read_config(folder.read_config())
     found = load_checkpoint(folder)
     if found is None:
         raise ValueError(f"{folder.path} has no checkpoint that can be read")
-    prefix, (tensors, _) = "best.", found
+    tensors, prefix = kind.renamed(found[0]), "best."
     best = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-    return best, {name: tensor for name, tensor in tensors.items() if not name.startswith(prefix)}
+    return Trained(folder, config, best, (tensors["finite"] & tensors["best_scores"].isfinite()).tolist())
 
 
 def read_checkpoint(path: Path) -> tuple[State, dict[str, Any]]:

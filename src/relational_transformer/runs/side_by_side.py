@@ -7,9 +7,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 from .run_folder import RunFolder
+from .trainer import Trainer
 
 SECONDS_BETWEEN_THREADS = 1e-4
 """How long Python lets a thread compute while another wants to go on. Its default, 5 ms, may be waited for after every
@@ -17,47 +18,15 @@ launch: beside a thread that computes, 80 calls of 1 ms took 680 ms, and with th
 too)."""
 
 
-class AnyTrainer(Protocol):
-    """What trains a run, of whatever experiment: in short turns, between which it can be saved."""
-
-    folder: RunFolder
-
-    @property
-    def busy(self) -> bool:
-        """Whether the device has enough to do for now."""
-        ...
-
-    @property
-    def examples(self) -> int:
-        """How far the run is."""
-        ...
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether no seed is left whose losses were all finite: there is nothing more to train."""
-        ...
-
-    def run(self) -> Iterator[None]: ...
-    def save(self) -> None: ...
-    def save_soon(self) -> None:
-        """Save, at once or in a later turn, where that holds up no other run."""
-        ...
-
-    def finish(self) -> dict[str, Any]: ...
-
-
-TrainerType = TypeVar("TrainerType", bound=AnyTrainer)
-
-
-class Queued(NamedTuple, Generic[TrainerType]):
+class Queued(NamedTuple):
     """A run that is to come: its place among the results, its folder, and what makes its trainer."""
 
     number: int
     folder: RunFolder
-    make_trainer: Callable[[], TrainerType]
+    make_trainer: Callable[[], Trainer]
 
 
-class SideBySide(Generic[TrainerType]):
+class SideBySide:
     """Trains runs of a queue, at most `at_once` at a time; when one has its result, the next begins.
 
     A run takes long to begin (its data, compiling, recording) and to end (its test). With `aside` both are done in a
@@ -73,14 +42,14 @@ class SideBySide(Generic[TrainerType]):
 
     def __init__(
         self,
-        queue: Sequence[Queued[TrainerType]],
+        queue: Sequence[Queued],
         at_once: int,
         *,
         aside: bool,
-        report: Callable[[TrainerType], None],
+        report: Callable[[Trainer], None],
     ) -> None:
         self.at_once, self.report = at_once, report
-        self.trainers: dict[int, TrainerType] = {}
+        self.trainers: dict[int, Trainer] = {}
         self.results: dict[int, dict[str, Any]] = {}
         self.tests_here = False
         self._waiting = deque(queue)
@@ -124,7 +93,7 @@ class SideBySide(Generic[TrainerType]):
         elif not ready:
             time.sleep(0.001)
 
-    def _go_on(self, number: int, begun: tuple[TrainerType, Iterator[None]]) -> None:
+    def _go_on(self, number: int, begun: tuple[Trainer, Iterator[None]]) -> None:
         self.trainers[number], self._turns[number] = begun
 
     def _end(self, number: int) -> None:
@@ -174,7 +143,7 @@ def blaming(folder: RunFolder) -> Iterator[None]:
         raise
 
 
-def _begin(make_trainer: Callable[[], TrainerType]) -> tuple[TrainerType, Iterator[None]]:
+def _begin(make_trainer: Callable[[], Trainer]) -> tuple[Trainer, Iterator[None]]:
     """A trainer with its first turn behind it, for which all is compiled and recorded, and the turns to come."""
     gc.collect()  # engines that have ended are in cycles, with the memory of their graphs
     trainer = make_trainer()

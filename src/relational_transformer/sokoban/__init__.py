@@ -5,9 +5,9 @@ from .config import SokobanConfig
 from .environment import Environment
 from .generator import generate_levels
 from .levels import Levels, load_levels, parse_levels
-from .session import train
 from .settings import RECIPES, AgentSettings, Recipe
 from .splits import Splits, SplitsIdentity, load_splits
+from .task import SokobanTask
 from .trained import load_agent
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Levels",
     "Recipe",
     "SokobanConfig",
+    "SokobanTask",
     "Splits",
     "SplitsIdentity",
     "generate_levels",
@@ -25,5 +26,4 @@ __all__ = [
     "load_levels",
     "load_splits",
     "parse_levels",
-    "train",
 ]

@@ -1,16 +1,22 @@
 """What a training run on Sokoban is: a model of the agent, a recipe, levels and the seeds."""
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from relational_transformer.bounds import check_bounds
+from relational_transformer.fleet.adam import CONSTANT, Schedule
+from relational_transformer.fleet.compiling import CompileMode
+from relational_transformer.fleet.fleet import check_seeds
 from relational_transformer.fleet.precision import Precision, set_matrix_products
-from relational_transformer.training.config import CompileMode, check_seeds
+from relational_transformer.runs.task import config_as_dict
 
 from .agent import Agent, Model
 from .levels import Levels, load_levels
 from .settings import AgentSettings, Recipe
 from .splits import Split, Splits, SplitsIdentity, generate_split
+
+MOST_LEVELS = 10**7
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,7 @@ class SokobanConfig:
     settings: AgentSettings = field(default_factory=AgentSettings)
     precision: Precision = "tf32"
     compile: CompileMode = "auto"
+    schedule: Schedule = CONSTANT
     task: Literal["sokoban"] = "sokoban"
 
     def __post_init__(self) -> None:
@@ -46,12 +53,11 @@ class SokobanConfig:
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}")
         check_seeds(self.seeds)
+        check_bounds(self, dict.fromkeys(("train_levels", "test_levels"), (1, MOST_LEVELS)))
         if not isinstance(self.levels, SplitsIdentity | None):
             raise ValueError(f"levels must be load_splits(folder, ...).identity, or None, got {self.levels!r}")
         if self.levels is not None and self.levels.test > self.test_levels:
             raise ValueError(f"{self.levels.test} levels cannot be tested with test_levels={self.test_levels}")
-        if self.train_levels < 1 or self.test_levels < 1:
-            raise ValueError("at least one level to train on and one to test on are needed")
 
     def build(self) -> Agent:
         """The agent, freshly initialised."""
@@ -80,7 +86,7 @@ class SokobanConfig:
         return Splits(self.load("train", place), test, place)
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return config_as_dict(self)
 
     @staticmethod
     def from_dict(content: dict[str, Any]) -> "SokobanConfig":
@@ -93,6 +99,7 @@ class SokobanConfig:
                 "levels": None if content["levels"] is None else SplitsIdentity(**content["levels"]),
                 "recipe": Recipe(**content["recipe"]),
                 "seeds": tuple(content["seeds"]),
+                "schedule": Schedule(**content.get("schedule", {})),
             }
             return SokobanConfig(**{field.name: parts[field.name] for field in fields(SokobanConfig)})
         except (KeyError, TypeError) as error:

@@ -6,9 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from relational_transformer.fleet.compiling import should_compile
+from relational_transformer.fleet.compiling import CompileMode, should_compile
 from relational_transformer.fleet.over_seeds import Parameters
-from relational_transformer.training.config import CompileMode
 
 from .agent import Agent, Memo
 from .chance import sample

@@ -3,7 +3,9 @@
 import math
 from dataclasses import dataclass, replace
 
-from relational_transformer.nn.checks import check_positive
+from relational_transformer.bounds import ABOVE_ZERO, LARGEST_COUNT, LARGEST_FACTOR, check_bound, check_bounds
+from relational_transformer.nn.checks import MOST_LAYERS, check_size, check_sizes
+from relational_transformer.processors.settings import LARGEST_LEARNING_RATE
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,9 @@ class AgentSettings:
 
     def __post_init__(self) -> None:
         sizes = {name: value for name, value in vars(self).items() if name != "edge_hidden_sizes"}
-        check_positive(**sizes)
+        check_size(MOST_LAYERS, num_layers=sizes.pop("num_layers"))
+        check_size(**sizes)
+        check_sizes("edge_hidden_sizes", self.edge_hidden_sizes, "d_eh1, d_eh2")
         if self.size % self.num_heads:
             raise ValueError(f"num_heads must divide size={self.size}, got num_heads={self.num_heads}")
 
@@ -62,16 +66,7 @@ class Recipe:
     interval that is shorter does not compete, unless it is the only one."""
 
     def __post_init__(self) -> None:
-        whole = ("num_games", "window", "size_classes", "steps", "report_interval")
-        check_positive(**{name: getattr(self, name) for name in whole})
-        for name in ("learning_rate", "adam_epsilon", "discount", "reward_scale", "gradient_clip"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must be positive and finite, got {getattr(self, name)!r}")
-        for name in ("value_weight", "entropy_weight"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must be a finite number from 0 on, got {getattr(self, name)!r}")
-        if self.discount > 1:
-            raise ValueError(f"discount must be at most 1, got {self.discount!r}")
+        check_bounds(self, BOUNDS)
 
     def with_games(self, num_games: int) -> "Recipe":
         r"""The same recipe for another number of games: the learning rate grows with the square root of their number.
@@ -83,7 +78,7 @@ class Recipe:
         >>> Recipe().with_games(16).learning_rate
         6.4e-05
         """
-        check_positive(num_games=num_games)
+        check_bound("games", num_games, *BOUNDS["num_games"])
         rate = self.learning_rate * math.sqrt(num_games / self.num_games)
         return replace(self, num_games=num_games, learning_rate=float(f"{rate:.3g}"))
 
@@ -100,6 +95,19 @@ class Recipe:
     def num_updates(self) -> int:
         return -(-self.steps // self.steps_of_update)
 
+
+MOST_GAMES = 2**16
+LONGEST_WINDOW = 10_000
+BOUNDS = {
+    **dict.fromkeys(("num_games", "size_classes"), (1, MOST_GAMES)),
+    "window": (1, LONGEST_WINDOW),
+    **dict.fromkeys(("steps", "report_interval"), (1, LARGEST_COUNT)),
+    "learning_rate": (ABOVE_ZERO, LARGEST_LEARNING_RATE),
+    "discount": (ABOVE_ZERO, 1.0),
+    **dict.fromkeys(("adam_epsilon", "reward_scale", "gradient_clip"), (ABOVE_ZERO, LARGEST_FACTOR)),
+    **dict.fromkeys(("value_weight", "entropy_weight"), (0.0, LARGEST_FACTOR)),
+}
+"""The least and the most that each may be."""
 
 RECIPES = {
     # WMG's numbers; its shorter windows at the ends of games are not made.

@@ -1,14 +1,12 @@
 """A trained run, loaded again, and what its agent does on a level."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from relational_transformer.fleet.over_seeds import Parameters
 from relational_transformer.fleet.precision import for_computing
-from relational_transformer.runs.checkpoint import read_best
+from relational_transformer.runs.checkpoint import load_trained
 from relational_transformer.runs.run_folder import RunFolder
 
 from .agent import Agent, Memo
@@ -19,13 +17,7 @@ from .evaluation import Player, choose_action, no_memo, solved_levels, tests_com
 from .levels import Levels, load_levels
 from .rules import TIME_LIMIT
 from .splits import remembered_folder
-
-
-def load_best(folder: RunFolder) -> tuple[SokobanConfig, Parameters, list[bool]]:
-    """The configuration of a run, the best parameters of its seeds, [S, *shape] by name, and which did not fail."""
-    config = SokobanConfig.from_dict(folder.read_config())
-    best, others = read_best(folder)
-    return config, best, others["finite"].tolist()
+from .task import SokobanTask
 
 
 def load_agent(run: Path | str, seed: int | None = None) -> Agent:
@@ -39,25 +31,12 @@ def load_agent(run: Path | str, seed: int | None = None) -> Agent:
 
 def load_seed(run: Path | str, seed: int | None = None) -> tuple[int, Agent]:
     """The seed that was chosen, and what `load_agent` gives."""
-    folder = RunFolder(run)
-    config, best, finite = load_best(folder)
-    seed = _choose(folder, config.seeds, finite, seed)
-    number = config.seeds.index(seed)
-    own = {name: for_computing(tensor[number], config.precision) for name, tensor in best.items()}
+    trained = load_trained(SokobanTask, run)
+    number, config = trained.number_of(seed), trained.config
+    own = {name: for_computing(tensor, config.precision) for name, tensor in trained.parameters_of(number).items()}
     agent = config.build().to(next(iter(own.values())).dtype)
     agent.load_state_dict(own)
-    return seed, agent
-
-
-def _choose(folder: RunFolder, seeds: Sequence[int], finite: Sequence[bool], seed: int | None) -> int:
-    """A seed of a run that did not fail, checked to be one; the first where none is named."""
-    if seed is not None and seed not in seeds:
-        raise ValueError(f"the run in {folder.path} has the seeds {list(seeds)}, not {seed}")
-    good = [one for one, is_finite in zip(seeds, finite, strict=True) if is_finite]
-    if not good or (seed is not None and seed not in good):
-        failed = "all seeds" if not good else f"seed {seed}"
-        raise ValueError(f"{failed} of the run in {folder.path} failed: there is no agent")
-    return good[0] if seed is None else seed
+    return config.seeds[number], agent
 
 
 def levels_of_run(folder: RunFolder, split: str = "test", elsewhere: Path | str | None = None) -> Levels:
@@ -84,7 +63,7 @@ def evaluate_run(folder: RunFolder, device: torch.device, levels: Levels) -> dic
 
     >>> shares = evaluate_run(RunFolder("runs/sokoban-rt-batched"), torch.device("cpu"), levels)  # doctest: +SKIP
     """
-    config, best, finite = load_best(folder)
+    _, config, best, finite = load_trained(SokobanTask, folder)
     config.prepare_torch()
     agent, levels = config.build().to(device), levels.to(device)
     shares: dict[int, tuple[float, float] | None] = dict.fromkeys(config.seeds)

@@ -1,15 +1,16 @@
 """The cells of a table: the part of an experiment that was asked for, each a configuration with all of its seeds."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from relational_transformer.fleet.compiling import CompileMode
+from relational_transformer.fleet.fleet import consecutive_seeds
 from relational_transformer.fleet.precision import Precision
-from relational_transformer.processors.settings import find_settings
-from relational_transformer.training.config import PROTOCOLS, CompileMode, TrainConfig
+from relational_transformer.runs.task import Config
+from relational_transformer.tasks import find_task, kind_of
 
 from .experiments import ALIASES, Experiment
-from .kinds import Config
 
 
 class Cell(NamedTuple):
@@ -50,15 +51,13 @@ def cells_of(experiment: Experiment, part: Part = WHOLE) -> list[Cell]:
     >>> [(cell.config.task, cell.config.model) for cell in cells_of(EXPERIMENTS["lobster"])]
     [('lobster', 'rt'), ('lobster', 'gat'), ('lobster', 'gcn')]
     """
-    if part.seeds is not None and part.seeds < 1:
-        raise ValueError(f"seeds must be at least 1, got {part.seeds}")
     tasks = choose("task", part.tasks, experiment.tasks)
     models = choose("model", part.models, experiment.models)
     if "sokoban" not in tasks and (part.levels, part.recipe) != (WHOLE.levels, WHOLE.recipe):
         raise ValueError("levels and recipe are for Sokoban, which is none of the tasks that were asked for")
     if experiment.seeds == 0:
         return []
-    seeds = tuple(range(experiment.seeds if part.seeds is None else part.seeds))
+    seeds = consecutive_seeds(0, experiment.seeds if part.seeds is None else part.seeds)
     examples = experiment.examples if part.examples is None else part.examples
     levels = _identify(part.levels) if "sokoban" in tasks and part.levels is not None else None
     return [
@@ -72,26 +71,12 @@ def cells_of(experiment: Experiment, part: Part = WHOLE) -> list[Cell]:
 def _cell(
     task: str, model: str, train_size: int, seeds: tuple[int, ...], examples: int | None, part: Part, levels: Any
 ) -> Cell:
-    if task == "lobster":
-        return Cell("lobster", _lobster_config(model, seeds, examples, part))
-    if task == "sokoban":
-        return Cell("sokoban", _sokoban_config(model, seeds, examples, part, levels), part.levels)
-    protocol = replace(PROTOCOLS["paper"], train_examples=train_size, **_given(examples=examples))
-    return Cell("clrs", TrainConfig(task, model, find_settings(model), protocol, seeds, part.precision, part.compile))
-
-
-def _lobster_config(model: Any, seeds: tuple[int, ...], examples: int | None, part: Part) -> Config:
-    from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol
-
-    protocol = LobsterProtocol.like_the_papers(**_given(examples=examples))
-    return LobsterConfig(model, SETTINGS[model], protocol, seeds, part.precision, part.compile)
-
-
-def _sokoban_config(model: Any, seeds: tuple[int, ...], steps: int | None, part: Part, levels: Any) -> Config:
-    from relational_transformer.sokoban import RECIPES, SokobanConfig
-
-    recipe = replace(RECIPES[part.recipe], **_given(steps=steps))
-    return SokobanConfig(model, recipe, seeds, levels, precision=part.precision, compile=part.compile)
+    kind = kind_of(task)
+    config = find_task(kind).paper_config(
+        task, model, seeds, examples=examples, precision=part.precision, compile=part.compile,
+        train_examples=train_size, recipe=part.recipe, levels=levels,
+    )  # fmt: skip
+    return Cell(kind, config, None if levels is None else part.levels)
 
 
 def _identify(folder: str) -> Any:
@@ -99,10 +84,6 @@ def _identify(folder: str) -> Any:
     from relational_transformer.sokoban import SokobanConfig, load_splits
 
     return load_splits(folder, SokobanConfig.test_levels).identity
-
-
-def _given(**options: int | None) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def choose(what: str, names: Iterable[str], offered: tuple[str, ...]) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from .kinds import find_kind
+from relational_transformer.runs.session import train_together
+
 from .run import Run
 
 PATIENCE_SECONDS = 120.0
@@ -20,16 +21,8 @@ def execute(run: Run, device: torch.device, checkpoint_seconds: float = 60.0) ->
 
     >>> result = execute(run, torch.device("cuda"))  # doctest: +SKIP
     """
-    wait_until_free(run.folder)
-    options: dict[str, Any] = {"checkpoint_seconds": checkpoint_seconds}
-    if run.data is not None:
-        options["data"] = run.data
-    return find_kind(run.kind).train(run.config, str(run.folder), device, **options)
-
-
-def can_share(run: Run) -> bool:
-    """Whether a run can be trained side by side with others in one process."""
-    return find_kind(run.kind).train_together is not None
+    (result,) = execute_together([run], device, checkpoint_seconds)
+    return result
 
 
 def execute_together(
@@ -38,16 +31,13 @@ def execute_together(
     checkpoint_seconds: float = 60.0,
     at_once: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Train several runs of one kind in this process, `at_once` side by side: small fleets fill a GPU better together.
+    """Train several runs in this process, `at_once` side by side: small fleets fill a GPU better together.
 
     They begin in this order; when one has ended, the next begins.
     """
-    train_together = find_kind(runs[0].kind).train_together
-    if train_together is None:
-        return [execute(run, device, checkpoint_seconds) for run in runs]
     for run in runs:
         wait_until_free(run.folder)
-    pairs = [(run.config, str(run.folder)) for run in runs]
+    pairs = [(run.task, run.folder) for run in runs]
     return train_together(pairs, device, at_once=at_once, checkpoint_seconds=checkpoint_seconds)
 
 

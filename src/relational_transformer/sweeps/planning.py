@@ -12,10 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from relational_transformer.bounds import MOST_SEEDS, check_bound
 from relational_transformer.runs.run_folder import RunFolder
+from relational_transformer.runs.task import Config
+from relational_transformer.tasks import kind_of
 
 from .cells import Cell
-from .kinds import Config
 from .run import Run, name_seeds
 
 log = logging.getLogger(__name__)
@@ -31,8 +33,7 @@ def plan(root: Path, cells: Iterable[Cell], seeds_together: int) -> list[Run]:
     >>> [run.name for run in plan(Path("runs/nowhere"), cells, seeds_together=10)]
     ['rt on bfs, seeds 0 to 9', 'rt on bfs, seeds 10 to 19']
     """
-    if seeds_together < 1:
-        raise ValueError(f"at least 1 seed must be trained at a time, got {seeds_together}")
+    check_bound("seeds_together", seeds_together, 1, MOST_SEEDS)
     runs: dict[Path, Run] = {}
     for cell in cells:
         runs |= {run.folder: run for run in _runs_of(root, cell, seeds_together)}
@@ -67,8 +68,9 @@ def finished_runs(root: Path) -> list[Run]:
     for path in sorted(root.glob("*/*/*/seed*/config.json")):
         try:
             content = RunFolder(path.parent).read_config()
-            kind = content["task"] if content["task"] in ("lobster", "sokoban") else "clrs"
-            runs.append(Run.from_dict({"kind": kind, "config": content, "folder": str(path.parent)}))
+            runs.append(
+                Run.from_dict({"kind": kind_of(content["task"]), "config": content, "folder": str(path.parent)})
+            )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             log.warning("%s is passed over: %s: %s", path, type(error).__name__, error)
     return [run for run in runs if run.is_done]

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from relational_transformer.runs.run_folder import RunFolder
-
-from .kinds import Config, find_kind
+from relational_transformer.runs.task import Config, Task
+from relational_transformer.tasks import find_task
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,11 @@ class Run:
     folder: Path
     data: str | None = field(default=None, compare=False)
     """The folder of its data, where they are not generated. What they are is in `config`; where they lie is not."""
+
+    @property
+    def task(self) -> Task[Any]:
+        """What trains it."""
+        return find_task(self.kind)(self.config, self.data)
 
     @property
     def name(self) -> str:
@@ -49,14 +54,14 @@ class Run:
             return 1.0
         try:
             last = RunFolder(self.folder).metrics.read_text().splitlines()[-1]
-            return min(1.0, json.loads(last)["examples"] / find_kind(self.kind).length(self.config))
+            return min(1.0, json.loads(last)["examples"] / self.task.num_examples)
         except (OSError, IndexError):  # nothing is saved yet
             return 0.0
 
     @property
     def flop(self) -> float:
         """Floating-point operations of the whole run."""
-        return find_kind(self.kind).flop(self.config)
+        return self.task.flop()
 
     def as_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "config": self.config.as_dict(), "folder": str(self.folder), "data": self.data}
@@ -64,7 +69,7 @@ class Run:
     @staticmethod
     def from_dict(content: dict[str, Any]) -> "Run":
         """A run as `as_dict` gave it, after a trip through JSON."""
-        config = find_kind(content["kind"]).read_config(content["config"])
+        config = find_task(content["kind"]).read_config(content["config"])
         return Run(content["kind"], config, Path(content["folder"]), content.get("data"))
 
 

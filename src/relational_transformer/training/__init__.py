@@ -1,9 +1,6 @@
-"""Training a fleet of seeds at once, by the paper's protocol, in runs that survive being killed."""
-
-from relational_transformer.runs.run_folder import RunFolder
+"""CLRS-30: fleets of networks that learn an algorithm by the paper's protocol."""
 
 from .config import PROTOCOLS, Protocol, TrainConfig
-from .trained import load_network
-from .trainer import Progress, Trainer
+from .task import CLRSTask, load_network
 
-__all__ = ["PROTOCOLS", "Progress", "Protocol", "RunFolder", "TrainConfig", "Trainer", "load_network"]
+__all__ = ["PROTOCOLS", "CLRSTask", "Protocol", "TrainConfig", "load_network"]

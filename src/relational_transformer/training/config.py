@@ -1,14 +1,17 @@
 """What a training run is: a task, a model, a protocol with every number of the paper's, and the seeds."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
-from relational_transformer.clrs.checks import check_count, check_length, check_seed
+from relational_transformer.bounds import LARGEST_COUNT, check_bounds
+from relational_transformer.clrs.checks import LARGEST_LENGTH, LARGEST_SEED, check_length
 from relational_transformer.clrs.spec import SPECS
+from relational_transformer.fleet.adam import CONSTANT, Schedule
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.fleet import check_seeds
 from relational_transformer.fleet.precision import Precision
 from relational_transformer.processors.settings import Settings
+from relational_transformer.runs.task import config_as_dict
 
 
 @dataclass(frozen=True)
@@ -40,22 +43,17 @@ class Protocol:
     """Probability with which a step sees the true hints instead of the model's own, per example."""
 
     def __post_init__(self) -> None:
-        positive = (
-            "train_examples",
-            "train_nodes",
-            "validation_nodes",
-            "test_nodes",
-            "evaluation_examples",
-            "examples",
-        )
-        for name in (*positive, "validation_interval"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name.replace('_', '-')} must be at least 1, got {getattr(self, name)}")
-        for name in ("train_data_seed", "validation_data_seed", "test_data_seed"):
-            check_seed(getattr(self, name), name.replace("_", "-"))
-        check_count(self.minimum_evaluation_examples, "minimum-evaluation-examples", smallest=0)
-        if not 0.0 <= self.teacher_forcing <= 1.0:
-            raise ValueError(f"teacher-forcing must be between 0 and 1, got {self.teacher_forcing}")
+        check_bounds(self, BOUNDS)
+
+
+BOUNDS = {
+    **dict.fromkeys(("train_examples", "evaluation_examples", "examples", "validation_interval"), (1, LARGEST_COUNT)),
+    **dict.fromkeys(("train_nodes", "validation_nodes", "test_nodes"), (1, LARGEST_LENGTH)),
+    **dict.fromkeys(("train_data_seed", "validation_data_seed", "test_data_seed"), (0, LARGEST_SEED)),
+    "minimum_evaluation_examples": (0, LARGEST_COUNT),
+    "teacher_forcing": (0.0, 1.0),
+}
+"""The least and the most that each may be."""
 
 
 PROTOCOLS: dict[str, Protocol] = {
@@ -83,6 +81,7 @@ class TrainConfig:
     seeds: tuple[int, ...]
     precision: Precision = "tf32"
     compile: CompileMode = "auto"
+    schedule: Schedule = CONSTANT
 
     def __post_init__(self) -> None:
         if self.task not in SPECS:
@@ -92,7 +91,7 @@ class TrainConfig:
             check_length(self.task, nodes, "1.0")  # before a run is trained whose test cannot be made
 
     def as_dict(self) -> dict[str, Any]:
-        content = asdict(self)
+        content = config_as_dict(self)
         if content["settings"]["gradient_clip"] is None:  # as before there was such a setting: a run is known by this
             del content["settings"]["gradient_clip"]
         return content
@@ -107,6 +106,7 @@ class TrainConfig:
                 "settings": Settings(**settings),
                 "protocol": Protocol(**content["protocol"]),
                 "seeds": tuple(content["seeds"]),
+                "schedule": Schedule(**content.get("schedule", {})),
             }
             return TrainConfig(**{field.name: parts[field.name] for field in fields(TrainConfig)})
         except (KeyError, TypeError) as error:

@@ -11,8 +11,7 @@ from torch.utils.checkpoint import checkpoint
 from relational_transformer.clrs.spec import Type
 from relational_transformer.fleet.adam import Adam
 from relational_transformer.fleet.fleet import Fleet
-from relational_transformer.fleet.graphs import Graphs
-from relational_transformer.fleet.memory import is_too_much_to_keep, saved_bytes
+from relational_transformer.fleet.graphs import Graphs, is_too_much_to_keep, saved_bytes
 from relational_transformer.fleet.over_seeds import over_seeds
 from relational_transformer.fleet.pieces import Pieces
 from relational_transformer.fleet.precision import Precision, for_computing
@@ -34,7 +33,7 @@ class TrainingStep:
     number of hints, comes from the draw.
 
     Attributes:
-        losses: the loss of every seed summed over the steps since `load`, [S].
+        losses: the loss of every seed summed over the steps since `forget`, [S].
         finite: whether every loss of a seed so far was a finite number, bool [S].
         recompute: whether steps of the trajectory are recomputed in the backward pass; None until the first step has
             decided.
@@ -73,8 +72,8 @@ class TrainingStep:
         """Whether every layer is one fused kernel, forward and backward."""
         return self._fused.fits and not self.recompute
 
-    def load(self, drawn: Draw) -> None:
-        """Take what the next steps are made of."""
+    def load(self, drawn: Draw, position: int = 0) -> None:
+        """Take what the next steps are made of; number `position` of them comes next."""
         longest = self.split.host_lengths[drawn.index].max(axis=(1, 2))
         self.hints_of_step = [min(bucket for bucket in self.buckets if bucket >= need) for need in longest]
         number = len(drawn.index)
@@ -85,7 +84,10 @@ class TrainingStep:
         else:  # fewer steps than there is room for, as in the last part of a run: nothing is captured or compiled anew
             self._fill(self.index[:number], drawn.index)
             self._fill(self.teacher_forced[:number], drawn.teacher_forced)
-        self.position.zero_()
+        self.position.fill_(position)
+
+    def forget(self) -> None:
+        """Set the sum of losses to zero."""
         self.losses.zero_()
 
     def _fill(self, tensor: Tensor, array: np.ndarray) -> None:

@@ -11,7 +11,7 @@ from optuna import Trial
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.logging import get_logger
 
-from .storages import hide_passwords
+from relational_transformer.passwords import hide_passwords
 
 ATTRIBUTE = "heartbeat"
 INTERVAL_SECONDS = 30.0

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from relational_transformer.clrs import ALGORITHMS, CORE_TASKS
-from relational_transformer.runs.session import Stopped
-from relational_transformer.training import Protocol, TrainConfig, Trainer
-from relational_transformer.training.session import train_together
+from relational_transformer.runs.session import Stopped, train_together
+from relational_transformer.runs.trainer import Trainer
+from relational_transformer.training import CLRSTask, Protocol, TrainConfig
 
 from .grid import Configuration
 from .grids import settings_of
@@ -55,7 +55,7 @@ class TaskTraining:
         try:
             # Nobody comes back to the run of a trial.
             with TemporaryDirectory(prefix="run-", dir=self.folder) as folder:
-                runs = [(config, f"{folder}/{config.task}") for config in configs]
+                runs = [(CLRSTask(config), f"{folder}/{config.task}") for config in configs]
                 results = train_together(runs, torch.device(self.device), report=report)
         except Stopped:
             ended = "stopped; the trial under way is lost, all others are kept: the same command goes on"

@@ -5,16 +5,18 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from relational_transformer.sweeps import sweep
+from relational_transformer.sweeps import Run, sweep
 from relational_transformer.sweeps.engines import EngineOptions, LocalEngine, open_engine
 from relational_transformer.sweeps.engines.local import Worker
 from relational_transformer.sweeps.execution import wait_until_free
+from tests.lobster.small import small_config as small_lobster
 from tests.sweeps.small import impossible_cell, rows_of, scores_alone, scores_of, small_cell, small_runs
 
 PARTS = 40
@@ -122,6 +124,16 @@ def test_processes_on_several_devices_share_out_the_queue(tmp_path: Path, monkey
     assert started == [[TASKS[0], TASKS[2]], [TASKS[1], TASKS[3]]]
 
 
+@pytest.mark.parametrize("only_small", [False, True])
+def test_runs_that_may_take_much_memory_share_a_process_where_that_is_asked_for(tmp_path: Path, only_small: bool):
+    configs = [replace(small_lobster("gcn"), seeds=(seed,)) for seed in (0, 1)]
+    lobsters = [Run("lobster", config, tmp_path / str(config.seeds)) for config in configs]
+    engine = LocalEngine(["cpu"], at_once=2, only_small=only_small)
+    for run in lobsters:
+        engine.submit(run)
+    assert engine._next_runs() == (lobsters[:1] if only_small else lobsters)
+
+
 @pytest.mark.slow
 def test_a_sweep_that_was_stopped_and_killed_goes_on_and_ends_with_the_same_numbers(tmp_path: Path):
     (run,) = small_runs(tmp_path, CELL)
@@ -149,13 +161,13 @@ def test_a_sweep_that_was_stopped_and_killed_goes_on_and_ends_with_the_same_numb
 
 
 def test_options_that_cannot_be_are_refused():
-    for options, flag in ((EngineOptions(processes=0), "--processes 0"), (EngineOptions(at_once=0), "--at-once 0")):
-        with pytest.raises(ValueError, match=f"at least one run must be trained at a time, got {flag}"):
+    for options, name in ((EngineOptions(processes=0), "processes"), (EngineOptions(at_once=0), "at-once")):
+        with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
             open_engine(options)
-    with pytest.raises(ValueError, match="a run takes a core and some of a GPU, not 0 and 1"):
+    with pytest.raises(ValueError, match="cpus-per-run must be at least 1, got 0"):
         open_engine(EngineOptions("ray", cpus_per_run=0))
     for seconds in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="checkpoint-seconds must be a number from 0 on, got"):
+        with pytest.raises(ValueError, match=r"checkpoint-seconds must be at (least 0|most 1e\+09), got"):
             open_engine(EngineOptions(checkpoint_seconds=seconds))
     with pytest.raises(ValueError, match="device 'cuda:77' cannot be used here"):
         open_engine(EngineOptions(device="cuda:77"))

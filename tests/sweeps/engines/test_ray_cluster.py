@@ -200,6 +200,16 @@ def test_no_cluster_is_one_clear_sentence(monkeypatch: pytest.MonkeyPatch):
         RayEngine("auto")
 
 
+def test_a_password_in_an_address_is_not_printed(monkeypatch: pytest.MonkeyPatch):
+    def refuse(address: str, **options) -> None:
+        raise ConnectionError(f"cannot reach {address}")
+
+    monkeypatch.setattr(importlib.import_module("ray"), "init", refuse)
+    with pytest.raises(ValueError, match=r"no Ray cluster at 'ray://me:\*\*\*@10\.0\.0\.1:10001'") as error:
+        RayEngine("ray://me:hunter2@10.0.0.1:10001")
+    assert "hunter2" not in str(error.value)
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:99999"])
 def test_nobody_at_the_address_is_one_clear_sentence_at_once(address: str):
     with pytest.raises(ValueError, match=f"no Ray cluster at '{address}': "):

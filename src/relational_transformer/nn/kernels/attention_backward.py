@@ -210,7 +210,7 @@ def attention_pairs_kernel(
     KEYS: tl.constexpr,
     HEADS: tl.constexpr, HEAD_SIZE: tl.constexpr, HEAD_PAD: tl.constexpr, GROUP_HEADS: tl.constexpr,
 ):  # fmt: skip
-    """dq_ij = ds_ij k_ij and dk_ij = ds_ij q_ij with ds_ij = a_ij (da_ij - g_i . message_i) / sqrt(D), a_ij, and dq_i: of
+    """dq_ij = ds_ij k_ij and dk_ij = ds_ij q_ij with ds_ij = a_ij (da_ij - g_i . message_i) / sqrt(D); a_ij; dq_i: of
     one head group and one part of the keys j of one row i of one graph."""
     WIDTH: tl.constexpr = HEADS * HEAD_SIZE
     GROUPS: tl.constexpr = (HEADS + GROUP_HEADS - 1) // GROUP_HEADS

@@ -18,7 +18,6 @@ from pathlib import Path
 from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.runs.side_by_side import words_of_blame
 
-from ..execution import can_share
 from ..run import Run
 from .engine import Ended
 
@@ -59,11 +58,14 @@ class LocalEngine:
 
     With `at_once` above 1, a process takes its share of all runs of one kind, and keeps so many of them going side by
     side. Where one of them brings such a process down, it is tried again alone, and the others go on together; where
-    nobody knows which it was, all that were under way are tried alone.
+    nobody knows which it was, all that were under way are tried alone. With `only_small` runs of tasks that may take
+    much memory have a process of their own.
     """
 
-    def __init__(self, devices: Sequence[str], at_once: int = 1, checkpoint_seconds: float = 60.0) -> None:
-        self.at_once, self.checkpoint_seconds = at_once, checkpoint_seconds
+    def __init__(
+        self, devices: Sequence[str], at_once: int = 1, checkpoint_seconds: float = 60.0, *, only_small: bool = False
+    ) -> None:
+        self.at_once, self.checkpoint_seconds, self.only_small = at_once, checkpoint_seconds, only_small
         self.slots = len(devices) * at_once
         self.workers: list[Worker] = []
         self._free = deque(devices)
@@ -107,7 +109,7 @@ class LocalEngine:
         return runs
 
     def _may_share(self, run: Run) -> bool:
-        return can_share(run) and run.folder not in self._alone
+        return (run.task.is_small or not self.only_small) and run.folder not in self._alone
 
     def _start(self, runs: list[Run], device: str) -> Worker:
         order = {

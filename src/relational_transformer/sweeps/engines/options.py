@@ -1,14 +1,13 @@
 """Which engine, as a user says it."""
 
-import math
 from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import Literal
 
 import torch
 
-from relational_transformer.fleet.devices import find_device
-from relational_transformer.runs.session import check_checkpoint_seconds
+from relational_transformer.bounds import ABOVE_ZERO, check_bounds
+from relational_transformer.fleet.precision import find_device
 
 from .engine import Engine
 from .local import LocalEngine
@@ -26,7 +25,7 @@ class EngineOptions:
     processes: int = 1
     """This machine: processes side by side on each device."""
     at_once: int | None = None
-    """This machine: fleets of CLRS-30 side by side in each process; by default 8 on a GPU with the memory, else 1."""
+    """This machine: fleets side by side in each process; by default 8 of CLRS-30 on a GPU with the memory, else 1."""
     address: str = "auto"
     """Ray: where the cluster is, such as 10.0.0.1:6379; auto is the one that this machine belongs to."""
     cpus_per_run: int = 1
@@ -41,6 +40,13 @@ MOST_AT_ONCE = 8
 """Fleets on one GPU where nothing else is asked for. More were not measured."""
 BYTES_OF_A_FLEET = 10 * 2**30
 """What a fleet may well take. Most take less (docs/performance.md); what one will take is not known beforehand."""
+
+BOUNDS = {
+    **dict.fromkeys(("processes", "at_once", "cpus_per_run"), (1, 4_096)),
+    "gpus_per_run": (ABOVE_ZERO, 4_096.0),
+    "checkpoint_seconds": (0.0, 1e9),
+}
+"""The least and the most that each may be."""
 
 OF_ANOTHER = {"local": ("address", "cpus_per_run", "gpus_per_run"), "ray": ("processes", "at_once")}
 """Options that an engine has no use for."""
@@ -61,14 +67,9 @@ def refuse(options: EngineOptions, names: Collection[str], where: str) -> None:
 def check_options(options: EngineOptions) -> None:
     """Refuse what no machine could do, and what the engine would not look at."""
     refuse(options, OF_ANOTHER[options.engine], f"with --engine {options.engine}")
-    check_checkpoint_seconds(options.checkpoint_seconds)
-    if options.cpus_per_run < 1 or not 0 < options.gpus_per_run < math.inf:
-        raise ValueError(
-            f"a run takes a core and some of a GPU, not {options.cpus_per_run} and {options.gpus_per_run:g}"
-        )
-    for name, number in (("processes", options.processes), ("at-once", options.at_once)):
-        if number is not None and number < 1:
-            raise ValueError(f"at least one run must be trained at a time, got --{name} {number}")
+    check_bounds(options, BOUNDS)
+    if options.engine == "local" and options.device != "auto":
+        find_device(options.device)
 
 
 def open_engine(options: EngineOptions) -> Engine:
@@ -80,7 +81,9 @@ def open_engine(options: EngineOptions) -> Engine:
         )
     devices = local_devices() if options.device == "auto" else (str(find_device(options.device)),)
     at_once = options.at_once or max(1, min(fleets_that_fit(device) for device in devices) // options.processes)
-    return LocalEngine(devices * options.processes, at_once, options.checkpoint_seconds)
+    return LocalEngine(
+        devices * options.processes, at_once, options.checkpoint_seconds, only_small=options.at_once is None
+    )
 
 
 def local_devices() -> tuple[str, ...]:

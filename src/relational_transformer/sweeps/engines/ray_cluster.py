@@ -13,7 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from relational_transformer.fleet.devices import find_device
+from relational_transformer.fleet.precision import find_device
+from relational_transformer.passwords import hide_passwords
 
 from ..execution import execute
 from ..run import Run
@@ -42,7 +43,8 @@ class RayEngine:
         if self.slots < 1:
             self._ray.shutdown()
             need = " and ".join(f"{amount:g} {name}" for name, amount in self._need.items())
-            raise ValueError(f"no machine of the cluster at {address} has the {need} that a run takes")
+            message = f"no machine of the cluster at {address} has the {need} that a run takes"
+            raise ValueError(hide_passwords(message, address))
         # A process for every run, as on one machine: its memory is free when it ends.
         options = {"num_cpus": cpus, "num_gpus": self._need.get("GPU", 0), "max_retries": 0, "max_calls": 1}
         self._task = self._ray.remote(**options)(_execute)
@@ -129,7 +131,8 @@ def _connect(address: str) -> Any:
             socket.create_connection((host, int(port)), SECONDS_TO_ANSWER).close()
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, OverflowError, ValueError, RuntimeError) as error:
-        raise ValueError(f"there is no Ray cluster at {address!r}: {_first_line(error)}") from None
+        message = f"there is no Ray cluster at {address!r}: {_first_line(error)}"
+        raise ValueError(hide_passwords(message, address)) from None
     return ray
 
 

@@ -11,7 +11,7 @@ import sys
 import threading
 import traceback
 
-from relational_transformer.fleet.devices import find_device
+from relational_transformer.fleet.precision import find_device
 
 from ..execution import execute_together
 from ..run import Run

@@ -12,11 +12,11 @@ from optuna.exceptions import StorageInternalError
 from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage, JournalStorage
 
+from relational_transformer.passwords import hide_passwords
 from relational_transformer.reading import UnreadableFile
 
 from .databases import look_into_database, open_database
 from .journal import Journal, create_journal
-from .passwords import hide_passwords
 from .seal import check_seals
 
 

@@ -4,12 +4,12 @@ from functools import cache
 
 import torch
 
-from relational_transformer.sokoban.agent import Agent, Memo, Model
-from relational_transformer.sokoban.config import SokobanConfig
-from relational_transformer.sokoban.observation import CORE_SIZE, FACTOR_SIZE, Observation
-from relational_transformer.sokoban.settings import AgentSettings
+from relational_transformer.runs.task import FORWARD_AND_BACKWARD, count, without_values
 
-from .counting import FORWARD_AND_BACKWARD, count, without_values
+from .agent import Agent, Memo, Model
+from .config import SokobanConfig
+from .observation import CORE_SIZE, FACTOR_SIZE, Observation
+from .settings import AgentSettings
 
 OPEN_CELLS = 33
 """Of a level, on average."""

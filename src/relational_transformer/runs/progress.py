@@ -1,8 +1,33 @@
-"""How fast a run gets on just now."""
+"""How far a run is, and how fast it gets on just now."""
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is; losses and scores of every seed, NaN where there is none yet.
+
+    >>> half = Progress(500, 1000, [0.3], [0.9], best=[0.9], finite=[True], examples_per_second=50.0)
+    >>> half.seconds_left
+    10.0
+    """
+
+    examples: int
+    total_examples: int
+    losses: list[float]
+    validation: list[float]
+    best: list[float]
+    finite: list[bool]
+    examples_per_second: float
+
+    @property
+    def seconds_left(self) -> float:
+        left = (self.total_examples - self.examples) * len(self.losses)
+        return left / self.examples_per_second if self.examples_per_second else math.nan
 
 
 class Pace:

@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 import torch
 
+from relational_transformer.fleet.adam import Adam
 from relational_transformer.fleet.fleet import Fleet, initialise
-from relational_transformer.fleet.memory import saved_bytes
+from relational_transformer.fleet.graphs import saved_bytes
 from relational_transformer.fleet.precision import Precision
 from relational_transformer.lobster import build_model, sample, spread_sizes
-from relational_transformer.lobster import engine as engine_module
+from relational_transformer.lobster import step as step_module
 from relational_transformer.lobster.batches import draw, group_by_size
 from relational_transformer.lobster.data import load_split
-from relational_transformer.lobster.engine import Engine
 from relational_transformer.lobster.settings import ModelName
 from relational_transformer.lobster.stack import FleetStack
+from relational_transformer.lobster.step import TrainingStep
 from tests.lobster.small import CPU, SMALL
 
 SEEDS = (0, 1, 2)
@@ -26,16 +27,21 @@ def make_engine(
     precision: Precision = "fp64",
     compiled: bool = False,
     sizes: tuple[int, int, int] = (40, 4, 20),
-) -> Engine:
+) -> TrainingStep:
     models = [initialise(lambda: build_model(name, SMALL[name]), seed) for seed in SEEDS]
     if precision == "fp64":
         models = [model.double() for model in models]
     split = load_split(sample(spread_sizes(*sizes), seed=1), CPU)
     fleet = Fleet(models, CPU)
-    return Engine(FleetStack(models[0], compiled), fleet, split, SMALL[name], precision, compiled)
+    settings = SMALL[name]
+    adam = Adam(
+        fleet, settings.learning_rate, epsilon=settings.adam_epsilon, clip=settings.gradient_clip, compiled=compiled
+    )
+    stack = FleetStack(models[0], compiled)
+    return TrainingStep(stack, fleet, split, adam, batch_size=settings.batch_size, precision=precision)
 
 
-def load(engine: Engine, num_steps: int = 2) -> np.ndarray:
+def load(engine: TrainingStep, num_steps: int = 2) -> np.ndarray:
     index = draw(SEEDS, 0, num_steps, engine.batch_size, len(engine.split))
     engine.load(group_by_size(index, engine.split.host_num_nodes, engine.buckets))
     return index
@@ -66,17 +72,17 @@ def test_recomputing_layers_changes_no_number():
     plain.recompute, saving.recompute = False, True
     saving.stack.recompute = True
     for engine in (plain, saving):
-        engine.step(0)
-        engine.step(1)
+        engine.make(0)
+        engine.make(1)
     assert torch.equal(plain.fleet.values, saving.fleet.values)
-    assert torch.equal(plain.losses, saving.losses)
+    assert torch.equal(plain.rows["loss"], saving.losses)
 
 
 def test_layers_are_recomputed_where_memory_is_short(monkeypatch):
     engine = make_engine()
     load(engine)
     assert engine._must_recompute() is False
-    monkeypatch.setattr("relational_transformer.fleet.memory.free_bytes", lambda device: 1_000)
+    monkeypatch.setattr("relational_transformer.fleet.graphs.free_bytes", lambda device: 1_000)
     assert engine._must_recompute() is True
 
 
@@ -95,7 +101,7 @@ def test_a_traced_layer_trains_like_the_plain_one(monkeypatch):
     for engine in (traced, plain):
         load(engine)
         engine.recompute = False
-        engine.step(0)
+        engine.make(0)
     torch.testing.assert_close(traced.fleet.values, plain.fleet.values)
     assert len(graphs) == len(set(traced.num_nodes[0])) + 2  # a layer for each bucket of nodes, Adam's count and update
 
@@ -103,7 +109,7 @@ def test_a_traced_layer_trains_like_the_plain_one(monkeypatch):
 @pytest.mark.parametrize("sizes", [(30, 4, 5), (40, 4, 20)])  # one bucket, several
 def test_memory_is_looked_at_however_few_buckets_there_are(monkeypatch, sizes: tuple[int, int, int]):
     seen = []
-    monkeypatch.setattr(engine_module, "is_too_much_to_keep", lambda needed, device: seen.append(needed) or False)
+    monkeypatch.setattr(step_module, "is_too_much_to_keep", lambda needed, device: seen.append(needed) or False)
     engine = make_engine(sizes=sizes)
     load(engine)
     assert engine._must_recompute() is False
@@ -125,7 +131,7 @@ def test_bfloat16_trains_about_as_float32_does():
     for precision in ("fp32", "bf16"):
         engine = make_engine(precision=precision)
         load(engine)
-        engine.step(0)
+        engine.make(0)
         losses.append(engine.losses)
         assert engine.fleet.values.dtype == torch.float32
     torch.testing.assert_close(losses[1], losses[0], rtol=0.05, atol=0.0)

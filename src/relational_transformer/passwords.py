@@ -1,6 +1,6 @@
-"""Messages about a storage, without the passwords in its address.
+"""Messages about an address, without the passwords in it. Needs Python alone.
 
-Every message that may speak of a database goes through `hide_passwords`.
+Every message that may speak of a database or a cluster goes through `hide_passwords`.
 """
 
 import re

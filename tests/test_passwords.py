@@ -7,9 +7,9 @@ from urllib.parse import quote
 import pytest
 
 from relational_transformer import cli
+from relational_transformer.passwords import hide_passwords
 from relational_transformer.tuning import open_storage
 from relational_transformer.tuning.storages import databases
-from relational_transformer.tuning.storages.passwords import hide_passwords
 
 SECRET = "hunter2"
 ODD = "hün/t@r 2:?&%"

@@ -4,12 +4,12 @@ from functools import cache
 
 import torch
 
-from relational_transformer.lobster.build import build_model
-from relational_transformer.lobster.config import LobsterConfig
-from relational_transformer.lobster.data import EDGE_INPUTS, NODE_INPUTS, GraphBatch
-from relational_transformer.lobster.settings import ModelName, Settings
+from relational_transformer.runs.task import FORWARD_AND_BACKWARD, count, without_values
 
-from .counting import FORWARD_AND_BACKWARD, count, without_values
+from .build import build_model
+from .config import LobsterConfig
+from .data import EDGE_INPUTS, NODE_INPUTS, GraphBatch
+from .settings import ModelName, Settings
 
 NODES_PER_SPINE_NODE = 1.24
 """A spine node brings 0.2 leaves on average, and each of them 0.2 of its own."""

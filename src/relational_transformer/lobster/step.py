@@ -8,43 +8,35 @@ from torch import Tensor
 
 from relational_transformer.fleet.adam import Adam
 from relational_transformer.fleet.fleet import Fleet
-from relational_transformer.fleet.graphs import Graphs
-from relational_transformer.fleet.memory import is_too_much_to_keep, saved_bytes
+from relational_transformer.fleet.graphs import Graphs, is_too_much_to_keep, saved_bytes
 from relational_transformer.fleet.precision import Precision, for_computing
 
 from .batches import Draw, node_buckets
 from .data import Split
-from .settings import Settings
 from .stack import FleetStack
 
 
-class Engine:
-    """Runs training steps that were drawn beforehand (`load`, then `step` for each of them).
+class TrainingStep:
+    """Runs training steps that were drawn beforehand (`load`, then `make` for each of them).
 
     A step adds up the gradient of the mean squared error group by group, each padded to its own number of nodes, and
     then lets Adam make one update. Nothing here waits for the device.
 
     Attributes:
-        losses: the loss of every seed summed over the steps since `forget_losses`, [S].
+        losses: the loss of every seed summed over the steps since `forget`, [S].
         finite: whether every loss of a seed so far was a finite number, bool [S].
         recompute: whether layers are computed again in the backward pass; None until the first step has decided.
     """
 
     def __init__(
-        self, stack: FleetStack, fleet: Fleet, split: Split, settings: Settings, precision: Precision, compiled: bool
+        self, stack: FleetStack, fleet: Fleet, split: Split, adam: Adam, *, batch_size: int, precision: Precision
     ) -> None:
-        self.stack, self.fleet, self.split, self.batch_size = stack, fleet, split, settings.batch_size
+        self.stack, self.fleet, self.split, self.batch_size = stack, fleet, split, batch_size
         self.precision: Precision = precision
         self.device = fleet.values.device
-        self.adam = Adam(
-            fleet,
-            settings.learning_rate,
-            epsilon=settings.adam_epsilon,
-            clip=settings.gradient_clip,
-            compiled=compiled,
-        )
+        self.adam = adam
         seeds = fleet.num_seeds
-        self.buckets = node_buckets(split.host_num_nodes, seeds, settings.batch_size)
+        self.buckets = node_buckets(split.host_num_nodes, seeds, batch_size)
         self.gradient = torch.zeros_like(fleet.values)
         self.position = torch.zeros(1, dtype=torch.long, device=self.device)
         self.step_losses = torch.zeros(seeds, device=self.device, dtype=fleet.values.dtype)
@@ -55,8 +47,8 @@ class Engine:
         self.recompute: bool | None = None
         self._graphs = Graphs(self.device, self._changed)
 
-    def load(self, drawn: Draw) -> None:
-        """Take what the next steps are made of."""
+    def load(self, drawn: Draw, position: int = 0) -> None:
+        """Take what the next steps are made of; number `position` of them comes next."""
         self.num_nodes = drawn.num_nodes
         index = torch.from_numpy(drawn.index).flatten(0, 1)
         if self.device.type != "cuda":
@@ -66,17 +58,19 @@ class Engine:
             self.index = index.to(self.device)
         else:
             self.index.copy_(index.pin_memory(), non_blocking=True)
-        self.position.zero_()
+        self.position.fill_(position * drawn.index.shape[1])  # it counts groups
 
-    def step(self, number: int) -> None:
+    def make(self, number: int) -> None:
         """Training step `number` of those loaded; they must be made in order."""
         if self.recompute is None:
-            self.stack.recompute = self.recompute = self._must_recompute()
+            self.recompute = self._must_recompute()
+        self.stack.recompute = self.recompute
         for num_nodes in self.num_nodes[number]:
             self._run(num_nodes)
         self._run(None)
 
-    def forget_losses(self) -> None:
+    def forget(self) -> None:
+        """Set the sum of losses to zero."""
         self.losses.zero_()
 
     def loss(self, values: Tensor, index: Tensor, num_nodes: int) -> Tensor:

@@ -7,8 +7,7 @@ from torch import Tensor
 
 from relational_transformer.fleet.adam import Adam
 from relational_transformer.fleet.fleet import Fleet
-from relational_transformer.fleet.graphs import Graphs
-from relational_transformer.fleet.memory import is_too_much_to_keep, saved_bytes
+from relational_transformer.fleet.graphs import Graphs, is_too_much_to_keep, saved_bytes
 from relational_transformer.fleet.precision import Precision, for_computing
 
 from .agent import Agent, Memo
@@ -21,8 +20,8 @@ from .size_classes import SizeClass
 from .window import Played, begin, losses_of_window, play, totals
 
 
-class Engine:
-    """Plays and learns with chance that was drawn beforehand (`load`, then `update` so many times).
+class TrainingStep:
+    """Plays and learns with chance that was drawn beforehand (`load`, then `make` so many times).
 
     The games of all seeds are one batch of the environment. Games, observations, policy, sampling and update are on the
     device, and nothing here waits for it. The policy that plays a window is the one that is differentiated, so that a
@@ -35,13 +34,14 @@ class Engine:
     with the next observation, the loss, what is kept, Adam.
 
     Attributes:
-        losses, rewards, finished, solved: sums over the updates since `forget_sums`, of every seed, [S]: loss, raw
+        losses, rewards, finished, solved: sums over the updates since `forget`, of every seed, [S]: loss, raw
             reward, games that ended, games that ended solved.
         finite: whether every loss of a seed so far was a finite number, bool [S].
+        recompute: whether steps are computed again in the backward pass; None until the first update has decided.
     """
 
     def __init__(
-        self, agent: Agent, fleet: Fleet, environment: Environment, recipe: Recipe,
+        self, agent: Agent, fleet: Fleet, environment: Environment, recipe: Recipe, adam: Adam,
         *, precision: Precision, compiled: bool, classes: Sequence[SizeClass] | None = None,
     ) -> None:  # fmt: skip
         self.fleet, self.environment, self.recipe = fleet, environment, recipe
@@ -51,9 +51,7 @@ class Engine:
         self._lay_out, self._begin, self._play, self._losses_of_window, self._keep = (
             self.agent.pieces.compile(function) for function in (self._parts, begin, play, losses_of_window, keep)
         )
-        self.adam = Adam(
-            fleet, recipe.learning_rate, epsilon=recipe.adam_epsilon, clip=recipe.gradient_clip, compiled=compiled
-        )
+        self.adam = adam
         seeds, games = fleet.num_seeds, recipe.num_games
         memo_size, kind = agent.settings.memo_size, fleet.values.dtype
         self.memo = Memo(
@@ -66,8 +64,8 @@ class Engine:
         self.finite = torch.ones(seeds, device=self.device, dtype=torch.bool)
         self.position = torch.zeros(1, device=self.device, dtype=torch.long)
         self.draw = Draw(torch.zeros(0, device=self.device), torch.zeros(0, device=self.device))
-        self._graphs = Graphs(self.device, lambda: {**self.fleet.state(), **self.state()})
-        self._decided_on_memory = False
+        self._graphs = Graphs(self.device, self._changed)
+        self.recompute: bool | None = None
 
     def load(self, draw: Draw, position: int = 0) -> None:
         """Take what chance has decided for the next updates; begin with update number `position` of them."""
@@ -81,23 +79,28 @@ class Engine:
                 held.copy_(new.pin_memory(), non_blocking=True)
         self.position.fill_(position)
 
-    def update(self) -> None:
+    def make(self) -> None:
         """Play the next window and learn from it."""
-        if not self._decided_on_memory:
-            self.agent.recompute = self._must_recompute()
-            self._decided_on_memory = True
+        if self.recompute is None:
+            self.recompute = self._must_recompute()
+        self.agent.recompute = self.recompute
         self._graphs.run("update", self._update)
 
-    def forget_sums(self) -> None:
+    def forget(self) -> None:
+        """Set all sums to zero."""
         for total in self._sums():
             total.zero_()
 
     def state(self) -> dict[str, Tensor]:
-        """Everything an update changes, by name."""
+        """Where the games stand, and the sums that the metrics are made of besides losses, by name."""
         board = {f"board.{name}": tensor for name, tensor in self.environment.board._asdict().items()}
         memo = {"memo.vector": self.memo.vector, "memo.kept": self.memo.kept}
-        names = ("losses", "rewards", "finished", "solved", "finite", "position")
-        return {**board, **memo, **{name: getattr(self, name) for name in names}}
+        return {**board, **memo, **{name: getattr(self, name) for name in ("rewards", "finished", "solved")}}
+
+    def _changed(self) -> dict[str, Tensor]:
+        """Everything that an update changes."""
+        own = {name: getattr(self, name) for name in ("losses", "finite", "position")}
+        return {**self.fleet.state(), **self.state(), **own}
 
     def _update(self) -> None:
         # A new leaf every time: autograd ties a leaf to the stream of its first use, a graph is captured on another.

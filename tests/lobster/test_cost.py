@@ -3,9 +3,9 @@
 import pytest
 
 from relational_transformer.lobster import SETTINGS
+from relational_transformer.lobster.cost import _flop_of_graph as flop_of_graph
+from relational_transformer.lobster.cost import flop
 from relational_transformer.sweeps import Part, cells_of, find_experiment
-from relational_transformer.sweeps.costs.lobster import _flop_of_graph as flop_of_graph
-from relational_transformer.sweeps.costs.lobster import flop
 
 
 def cost(model: str, **part) -> float:

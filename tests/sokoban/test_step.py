@@ -6,14 +6,15 @@ import functools
 import pytest
 import torch
 
+from relational_transformer.fleet.adam import Adam
 from relational_transformer.fleet.fleet import Fleet, initialise
 from relational_transformer.fleet.precision import Precision
 from relational_transformer.sokoban import Agent, Environment, Recipe, parse_levels
 from relational_transformer.sokoban.agent import Decision, Memo
 from relational_transformer.sokoban.chance import draw, first_levels
-from relational_transformer.sokoban.engine import Engine
 from relational_transformer.sokoban.evaluation import no_memo
 from relational_transformer.sokoban.size_classes import size_classes
+from relational_transformer.sokoban.step import TrainingStep
 from tests.sokoban.small import CORRIDOR, ROOMS, SETTINGS
 
 RECIPE = Recipe(num_games=3, window=4, learning_rate=1e-2, gradient_clip=2.0)
@@ -23,7 +24,7 @@ LEVELS = 3 * CORRIDOR + ROOMS
 
 def make_engine(
     seeds: tuple[int, ...], *, model: str, games: int, compiled: bool = False, precision: Precision = "fp64"
-) -> Engine:
+) -> TrainingStep:
     agents = [initialise(lambda: Agent(model, SETTINGS), seed) for seed in seeds]
     agents = [agent.double() for agent in agents] if precision == "fp64" else agents
     fleet = Fleet(agents, torch.device("cpu"))
@@ -31,7 +32,8 @@ def make_engine(
     classes = size_classes(levels, games, most=1)
     environment = Environment(levels, first_levels(seeds, classes).flatten())
     recipe = Recipe(**{**vars(RECIPE), "num_games": games})
-    engine = Engine(agents[0], fleet, environment, recipe, precision=precision, compiled=compiled)
+    adam = Adam(fleet, recipe.learning_rate, epsilon=recipe.adam_epsilon, clip=recipe.gradient_clip, compiled=compiled)
+    engine = TrainingStep(agents[0], fleet, environment, recipe, adam, precision=precision, compiled=compiled)
     engine.load(draw(seeds, 0, UPDATES, recipe.window, classes))
     return engine
 
@@ -86,7 +88,7 @@ def slow_training(seed: int, model: str) -> tuple[dict[str, torch.Tensor], dict[
 def test_one_game_is_trained_as_a_plain_loop_trains_it_in_windows_that_cross_the_ends_of_games(model: str):
     engine = make_engine((4,), model=model, games=1)
     for _ in range(UPDATES):
-        engine.update()
+        engine.make()
     expected, sums = slow_training(4, model)
     assert {name: getattr(engine, name).item() for name in sums} == sums
     assert sums["finished"] >= 1
@@ -102,7 +104,7 @@ def test_a_fleet_of_two_learns_what_two_alone_do():
         alone = make_engine((seed,), model="rt", games=3)
         for _ in range(3):
             alone.update()
-        torch.testing.assert_close(together.losses[number], alone.losses[0])
+        torch.testing.assert_close(together.rows["loss"][number], alone.rows["loss"][0])
         for name, block in alone.fleet.parameters.items():
             torch.testing.assert_close(together.fleet.parameters[name][number], block[0])
 
@@ -111,9 +113,9 @@ def test_a_loss_that_is_not_finite_is_noted_for_its_seed_alone():
     engine = make_engine((3, 4), model="transformer", games=2)
     with torch.no_grad():
         engine.fleet.parameters["value.bias"][1] = torch.inf
-    engine.update()
+    engine.make()
     assert engine.finite.tolist() == [True, False]
-    engine.update()
+    engine.make()
     assert engine.finite.tolist() == [True, False]
     assert engine.losses[0].isfinite()
 
@@ -125,7 +127,7 @@ def test_in_bfloat16_decisions_and_losses_and_parameters_stay_float32(model: str
     decide = narrow.agent._run
     monkeypatch.setattr(narrow.agent, "_run", lambda *inputs: _noted(decide(*inputs), seen))
     for engine in (narrow, wide):
-        engine.update()
+        engine.make()
     torch.testing.assert_close(narrow.losses, wide.losses, rtol=0.05, atol=0.05)
     for _ in range(UPDATES - 1):
         narrow.update()
@@ -147,18 +149,18 @@ def test_compiled_layers_learn_what_plain_ones_do(monkeypatch):
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="aot_eager"))
     plain, compiled = (make_engine((3,), model="rt", games=3, compiled=compiled) for compiled in (False, True))
     for engine in (plain, compiled):
-        engine.update()
-        engine.update()
-    torch.testing.assert_close(compiled.losses, plain.losses)
+        engine.make()
+        engine.make()
+    torch.testing.assert_close(compiled.losses, plain.rows["loss"])
     torch.testing.assert_close(compiled.fleet.values, plain.fleet.values)
 
 
 def test_steps_are_computed_again_where_memory_is_short_with_the_same_numbers(monkeypatch):
     engines = []
     for free in (10**12, 1_000):
-        monkeypatch.setattr("relational_transformer.fleet.memory.free_bytes", lambda device, free=free: free)
+        monkeypatch.setattr("relational_transformer.fleet.graphs.free_bytes", lambda device, free=free: free)
         engine = make_engine((3,), model="rt", games=2)
-        engine.update()
+        engine.make()
         engines.append(engine)
     assert [engine.agent.recompute for engine in engines] == [False, True]
     torch.testing.assert_close(engines[1].fleet.values, engines[0].fleet.values)

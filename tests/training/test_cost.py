@@ -3,10 +3,10 @@
 import pytest
 
 from relational_transformer.clrs import ALGORITHMS, sample
+from relational_transformer.clrs.task_sizes import TASK_SIZES
 from relational_transformer.processors.settings import TUNED
 from relational_transformer.sweeps import Part, cells_of, find_experiment
-from relational_transformer.sweeps.costs.clrs import flop, flop_of_step
-from relational_transformer.sweeps.costs.task_sizes import TASK_SIZES
+from relational_transformer.training.task import flop, flop_of_step
 
 
 def config_of(task: str, model: str = "rt", **part):

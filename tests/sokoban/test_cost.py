@@ -3,8 +3,8 @@
 import pytest
 
 from relational_transformer.sokoban import AgentSettings
+from relational_transformer.sokoban.cost import flop, flop_of_step
 from relational_transformer.sweeps import Part, cells_of, find_experiment
-from relational_transformer.sweeps.costs.sokoban import flop, flop_of_step
 
 
 def test_a_step_of_the_transformer_is_what_was_reckoned():

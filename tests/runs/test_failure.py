@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from relational_transformer import lobster, sokoban
 from relational_transformer.fleet.fleet import initialise
-from relational_transformer.runs import RunFolder
-from relational_transformer.training.session import train
+from relational_transformer.lobster import LobsterTask
+from relational_transformer.runs import RunFolder, train
+from relational_transformer.sokoban import SokobanTask
+from relational_transformer.training import CLRSTask
 from tests.lobster.small import small_config as small_lobster
 from tests.sokoban.small import small_config as small_sokoban
 from tests.sokoban.small import write_levels
@@ -30,15 +31,14 @@ def test_a_run_whose_every_seed_has_failed_ends_with_its_first_part_and_without_
     tmp_path: Path, monkeypatch, task: str
 ):
     folder = RunFolder(tmp_path / "run")
-    room = {"clrs": "training", "lobster": "lobster", "sokoban": "sokoban"}[task]
-    monkeypatch.setattr(f"relational_transformer.{room}.trainer.initialise", begin_with_nan)
+    monkeypatch.setattr("relational_transformer.runs.trainer.initialise", begin_with_nan)
     if task == "clrs":
-        result = train(small_config(), str(folder.path), CPU)
+        result = train(CLRSTask(small_config()), folder.path, CPU)
     elif task == "lobster":
-        result = lobster.train(small_lobster(), str(folder.path), CPU)
+        result = train(LobsterTask(small_lobster()), folder.path, CPU)
     else:
         levels = write_levels(tmp_path / "levels")
         config = small_sokoban(levels, seeds=(0, 1))
-        result = sokoban.train(config, str(folder.path), CPU, levels=sokoban.load_splits(levels, config.test_levels))
+        result = train(SokobanTask(config, levels), folder.path, CPU)
     assert [(row["failed"], row["test"]) for row in result["seeds"]] == [(True, None), (True, None)]
     assert len(folder.read_metrics()) <= 1

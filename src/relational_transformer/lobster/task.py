@@ -1,0 +1,142 @@
+"""The lobster experiment as a task: distances in graphs, scored by relative losses on larger graphs."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from relational_transformer.fleet.compiling import CompileMode
+from relational_transformer.fleet.over_seeds import Parameters
+from relational_transformer.fleet.precision import Precision
+from relational_transformer.runs.task import Optimiser, Start, Task
+
+from .batches import draw, group_by_size
+from .build import build_model
+from .config import LobsterConfig
+from .cost import flop
+from .data import Split, load_split
+from .evaluation import Evaluator, check_memory
+from .model import LobsterModel
+from .oracle import oracle_losses
+from .protocol import LobsterProtocol
+from .settings import SETTINGS
+from .stack import FleetStack
+from .step import TrainingStep
+
+
+class LobsterTask(Task[LobsterConfig]):
+    """A fleet of models that learn the distance between two nodes of a lobster graph; all scores are relative losses.
+
+    >>> from relational_transformer.lobster import SETTINGS, LobsterProtocol
+    >>> task = LobsterTask(LobsterConfig("gcn", SETTINGS["gcn"], LobsterProtocol(), seeds=(0, 1)))
+    >>> task.num_steps, task.steps_of_part, task.examples_of_step
+    (62500, 6250, 32)
+    """
+
+    higher_is_better = False
+    scores = ("train", "test", "test_in_distribution")
+    steps_at_once = {"cuda": 32, "cpu": 4}  # noqa: RUF012
+    title = "Lobster graphs: relative loss"
+    examples_are = "graphs"
+
+    steps: TrainingStep
+
+    @property
+    def num_steps(self) -> int:
+        return math.ceil(self.config.protocol.examples / self.config.settings.batch_size)
+
+    @property
+    def steps_of_part(self) -> int:
+        return max(1, self.config.protocol.validation_interval // self.config.settings.batch_size)
+
+    @property
+    def examples_of_step(self) -> int:
+        return self.config.settings.batch_size
+
+    @property
+    def optimiser(self) -> Optimiser:
+        settings = self.config.settings
+        return Optimiser(settings.learning_rate, settings.adam_epsilon, settings.gradient_clip)
+
+    def build(self) -> LobsterModel:
+        return build_model(self.config.model, self.config.settings)
+
+    def start(self, start: Start) -> None:
+        config, protocol, device = self.config, self.config.protocol, start.device
+        validation = protocol.validation_graphs()
+        check_memory(config.model, int(validation.num_nodes.max()), config.precision, device)
+        self.stack = FleetStack(start.model, start.compiled)
+        self.steps = TrainingStep(
+            self.stack,
+            start.fleet,
+            load_split(protocol.train_graphs(), device),
+            start.adam,
+            batch_size=config.settings.batch_size,
+            precision=config.precision,
+        )
+        self.model, self.fleet, self._device = start.model, start.fleet, device
+        self.evaluator = self._evaluator(self.stack, load_split(validation, device))
+
+    def load(self, part: int, position: int) -> None:
+        split, steps = self.steps.split, self.steps_of_part
+        index = draw(self.config.seeds, part * steps, steps, self.config.settings.batch_size, len(split))
+        self.steps.load(group_by_size(index, split.host_num_nodes, self.steps.buckets), position)
+
+    def step(self, number: int) -> None:
+        self.steps.make(number)
+
+    def validate(self, steps: int) -> dict[str, Tensor]:
+        return {"validation": self.evaluator.relative_losses(self.fleet.parameters)}
+
+    def test(self, best: Parameters, tested: Sequence[bool]) -> dict[str, list[float]]:
+        protocol = self.config.protocol
+        plain = FleetStack(self.model, compiled=False)  # small graphs, seen once: compiling would take longer
+        seen = self.steps.split.thinned(protocol.evaluation_examples)
+        return {
+            "train": self._losses(plain, seen, best),
+            "test": self._losses(self.stack, load_split(protocol.test_graphs(), self._device), best),
+            "test_in_distribution": self._losses(
+                plain, load_split(protocol.test_graphs_of_training_sizes(), self._device), best
+            ),
+        }
+
+    def about(self) -> dict[str, Any]:
+        oracles = oracle_losses(self.config.protocol.test_graphs().distances)
+        return {"metric": "relative loss", "oracles": oracles}
+
+    @classmethod
+    def renamed(cls, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        if "best_losses" not in tensors:
+            return tensors
+        rows = {"rows.loss": tensors["losses"], "rows.validation": tensors["validation"]}
+        return {**tensors, **rows, "best_scores": tensors["best_losses"]}
+
+    @classmethod
+    def read_config(cls, content: dict[str, Any]) -> LobsterConfig:
+        return LobsterConfig.from_dict(content)
+
+    @classmethod
+    def paper_config(
+        cls, task: str, model: Any, seeds: tuple[int, ...], *, examples: int | None = None,
+        precision: Precision = "tf32", compile: CompileMode = "auto", **options: Any,
+    ) -> LobsterConfig:  # fmt: skip
+        protocol = LobsterProtocol.like_the_papers(**({} if examples is None else {"examples": examples}))
+        return LobsterConfig(model, SETTINGS[model], protocol, seeds, precision, compile)
+
+    @classmethod
+    def paper_values(cls, config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+        return {"protocol": vars(LobsterProtocol()), "settings": vars(SETTINGS[config["model"]])}
+
+    @classmethod
+    def paper_unit(cls, score: float) -> float:
+        return score
+
+    def flop(self) -> float:
+        return flop(self.config)
+
+    def _evaluator(self, stack: FleetStack, split: Split) -> Evaluator:
+        return Evaluator(stack, split, len(self.config.seeds), self.config.precision)
+
+    def _losses(self, stack: FleetStack, split: Split, best: Parameters) -> list[float]:
+        return self._evaluator(stack, split).relative_losses(best).tolist()

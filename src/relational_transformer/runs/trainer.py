@@ -1,0 +1,324 @@
+"""The training loop: a fleet of seeds, validated, checkpointed, and resumed as if nothing had happened."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from relational_transformer.files import write_json
+from relational_transformer.fleet.adam import Adam
+from relational_transformer.fleet.compiling import should_compile
+from relational_transformer.fleet.fleet import Fleet, initialise, keep_best
+from relational_transformer.fleet.graphs import own_stream, record
+from relational_transformer.fleet.precision import set_matrix_products, set_precision
+
+from .checkpoint import load_checkpoint, save_checkpoint
+from .progress import Pace, Progress
+from .provenance import commits_with_this, provenance
+from .run_folder import RunFolder
+from .task import Start, Task
+
+TURNS_IN_FLIGHT = 3
+"""Turns of a run that the device has before it is busy. A device takes only so many launches ahead of what it does; who
+launches more waits, and so would the runs whose turn comes later."""
+
+
+class Trainer:
+    """Trains one run of a task in its folder.
+
+    A run is cut into parts, each ending in a validation. `run` yields every few steps without waiting for the device,
+    so several trainers, each with a stream of its own, can share one GPU: go on with one that is not `busy`. `save` may
+    be called whenever `run` has yielded. A run that goes on from there ends with the same numbers.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from relational_transformer.processors import Settings
+    >>> from relational_transformer.training import CLRSTask, Protocol, TrainConfig, load_network
+    >>> settings = Settings(hidden_size=8, num_heads=2, num_layers=1)
+    >>> sizes = {"train_nodes": 4, "validation_nodes": 4, "test_nodes": 4, "evaluation_examples": 4}
+    >>> protocol = Protocol(train_examples=8, examples=8, validation_interval=4, **sizes)
+    >>> config = TrainConfig("bfs", "rt", settings, protocol, seeds=(0, 1), precision="fp32")
+    >>> with TemporaryDirectory() as path, RunFolder(path).opened(config.as_dict()) as folder:
+    ...     trainer = Trainer(CLRSTask(config), folder, torch.device("cpu"))
+    ...     for _ in trainer.run():
+    ...         pass
+    ...     result = trainer.finish()
+    ...     network = load_network(path, seed=1)
+    >>> len(trainer.metrics()), [seed["failed"] for seed in result["seeds"]]
+    (2, [False, False])
+    """
+
+    def __init__(self, task: Task[Any], folder: RunFolder, device: torch.device) -> None:
+        self.task, self.folder, self.device = task, folder, device
+        self.config = config = task.config
+        seeds = len(config.seeds)
+        self.num_parts = math.ceil(task.num_steps / task.steps_of_part)
+        self.stream = own_stream(device, self) if device.type == "cuda" else None
+        models = [initialise(task.build, seed) for seed in config.seeds]
+        if config.precision == "fp64":
+            models = [model.double() for model in models]
+        self.model = models[0].to(device)
+        set_precision(config.precision, self.model)
+        if self.stream is not None:
+            self.stream.wait_stream(torch.cuda.current_stream(device))
+        with self._on_stream():
+            self.fleet = Fleet(models, device)
+            compiled = should_compile(config.compile, device, task.num_steps)
+            rate, epsilon, clip = task.optimiser
+            adam = Adam(
+                self.fleet, rate, epsilon=epsilon, clip=clip, schedule=config.schedule, total_steps=task.num_steps,
+                linears=task.linears(self.model), compiled=compiled,
+            )  # fmt: skip
+            task.start(Start(self.model, self.fleet, adam, device, compiled, folder))
+            self.best = self.fleet.values.clone()
+            worst = -math.inf if task.higher_is_better else math.inf
+            self.best_scores = torch.full((seeds,), worst, dtype=torch.float64, device=device)
+            self.rows = {
+                column: torch.full((self.num_parts, seeds), math.nan, dtype=torch.float64, device=device)
+                for column in ("loss", "validation", *task.columns)
+            }
+        self.steps = 0
+        self.seconds_before = 0.0
+        self._part_loaded: int | None = None
+        self._is_to_be_saved = False
+        self._validation_graph: Callable[[], None] | None = None
+        self._events: list[tuple[int, torch.cuda.Event]] = []  # of turns, with the steps that were made before them
+        self._started = time.monotonic()
+        self.commits = commits_with_this()
+        self._resume()
+        self._pace = Pace(self.examples)
+
+    def run(self) -> Iterator[None]:
+        """Train to the end; yields every few steps. For the first turn everything is compiled and recorded."""
+        self._started = time.monotonic()
+        self._pace = Pace(self.examples)
+        a_turn = self.task.steps_at_once[self.device.type]
+        most_steps = self.task.steps_of_part if self.task.records_validation else a_turn
+        while self.steps < self.task.num_steps:
+            self._train(most_steps)
+            yield
+            if self._is_to_be_saved:
+                self.save()
+            most_steps = a_turn
+        self._wait()
+
+    def _train(self, most_steps: int) -> None:
+        """Launch so many steps of the part under way, fewer if it ends; with its last step, its validation."""
+        task, before = self.task, self.steps
+        part = before // task.steps_of_part
+        begin = part * task.steps_of_part
+        end = min(begin + task.steps_of_part, task.num_steps)
+        with self._on_stream():
+            if part != self._part_loaded:
+                task.load(part, before - begin)
+                self._part_loaded = part
+            while self.steps < min(end, before + most_steps):
+                task.step(self.steps - begin)
+                self.steps += 1
+            if self.steps == end:
+                self._end_part(part, end - begin)
+        if self.stream is not None:
+            event = torch.cuda.Event()
+            event.record(self.stream)
+            self._events.append((before, event))
+
+    def _end_part(self, part: int, steps: int) -> None:
+        self.rows["loss"][part] = self.task.steps.losses / steps
+        if not self.task.records_validation or self.device.type != "cuda":
+            self._validate(steps)
+        else:
+            if self._validation_graph is None:
+                changed = {"best": self.best, "best_scores": self.best_scores}
+                self._validation_graph = record(lambda: self._validate(steps), changed, self.device)
+            self._validation_graph()
+        for column, values in self._columns.items():
+            self.rows[column][part] = values
+        self.task.steps.forget()
+
+    @torch.no_grad()
+    def _validate(self, steps: int) -> None:
+        self._columns = self.task.validate(steps)
+        if not self.task.competes(steps):
+            return
+        scores = self._columns["validation"]
+        is_better = scores > self.best_scores if self.task.higher_is_better else scores < self.best_scores
+        better = is_better & self.task.steps.finite
+        self.best_scores.copy_(torch.where(better, scores, self.best_scores))
+        keep_best(self.fleet, self.best, better)
+
+    @property
+    def examples(self) -> int:
+        """Examples that each seed has trained on."""
+        return self.steps * self.task.examples_of_step
+
+    @property
+    def part(self) -> int:
+        """Parts that have ended."""
+        return self._parts_after(self.steps)
+
+    @property
+    def seconds(self) -> float:
+        """Time spent on this run, earlier sittings included."""
+        return self.seconds_before + time.monotonic() - self._started
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether every seed has had a loss that is no finite number, as far as the device is."""
+        return not self.task.steps.finite.any().item()
+
+    @property
+    def busy(self) -> bool:
+        """Whether the device has enough to do for now. One that is to be saved comes to its end first."""
+        self._forget_done()
+        is_ahead = self.steps < self.task.num_steps and not self._is_to_be_saved
+        return len(self._events) >= (TURNS_IN_FLIGHT if is_ahead else 1)
+
+    def progress(self) -> Progress:
+        """How far the device is with the run; does not wait for what is under way."""
+        done = self._steps_done
+        last = max(0, self._parts_after(done) - 1)
+        examples = done * self.task.examples_of_step
+        return Progress(
+            examples=examples,
+            total_examples=self.task.num_examples,
+            losses=self.rows["loss"][last].tolist(),
+            validation=self.rows["validation"][last].tolist(),
+            best=self.best_scores.tolist(),
+            finite=self.task.steps.finite.tolist(),
+            examples_per_second=self._pace.per_second(examples) * len(self.config.seeds),
+        )
+
+    def metrics_so_far(self) -> list[dict[str, Any]]:
+        """One row a validation that the device has done; does not wait for what is under way."""
+        return self.metrics(self._parts_after(self._steps_done))
+
+    def metrics(self, parts: int | None = None) -> list[dict[str, Any]]:
+        """One row a validation, of all parts that have ended or the first so many."""
+        last = self.part if parts is None else parts
+        columns = {name: values[:last].tolist() for name, values in self.rows.items()}
+        return [
+            self.task.row(
+                {
+                    "examples": self._examples_after(part + 1),
+                    **{name: [_number(value) for value in values[part]] for name, values in columns.items()},
+                }
+            )
+            for part in range(last)
+        ]
+
+    def save(self) -> None:
+        """Write a checkpoint and the metrics so far."""
+        self._wait()
+        progress = {
+            "steps": self.steps,
+            "seconds": self.seconds,
+            "commits": self.commits,
+            "recompute": self.task.steps.recompute,
+        }
+        save_checkpoint(self.folder, self._state(), progress)
+        self.folder.write_metrics(self.metrics())
+        self._is_to_be_saved = False
+
+    def save_soon(self) -> None:
+        """Let `run` save after its next turn: other runs train until the device is done with it."""
+        self._is_to_be_saved = True
+
+    def finish(self) -> dict[str, Any]:
+        """Test the best parameters of every seed, and write the result."""
+        self.save()
+        seconds = self.seconds
+        finite, best = self.task.steps.finite.tolist(), self.best_scores.tolist()
+        tested = [is_finite and math.isfinite(score) for is_finite, score in zip(finite, best, strict=True)]
+        set_matrix_products(self.config.precision)  # another run of this process may have changed it
+        scores = {name: [math.nan] * len(tested) for name in self.task.scores}
+        if any(tested):
+            with self._on_stream():
+                scores = self.task.test(self.fleet.split(self.best), tested)
+        rows = []
+        for number, seed in enumerate(self.config.seeds):
+            own = {name: _number(values[number]) for name, values in scores.items()}
+            failed = not tested[number] or own["test"] is None
+            rows.append(
+                {
+                    "seed": seed,
+                    "validation": _number(best[number]),
+                    "examples_of_best": self._examples_of_best(number, best[number]),
+                    **(dict.fromkeys(own) if failed else own),
+                    "failed": failed,
+                }
+            )
+        result = {
+            "config": self.config.as_dict(),
+            **self.task.about(),
+            "seeds": rows,
+            "parameters": sum(parameter.numel() for parameter in self.model.parameters()),
+            "seconds": seconds,
+            "seconds_of_test": self.seconds - seconds,
+            "recompute": self.task.steps.recompute,
+            **provenance(self.device, self.commits),
+        }
+        write_json(self.folder.result, result)
+        return result
+
+    def _state(self) -> dict[str, Tensor]:
+        return {
+            **self.fleet.named_state(self.best),
+            "best_scores": self.best_scores,
+            "finite": self.task.steps.finite,
+            "loss_so_far": self.task.steps.losses,
+            **{f"rows.{column}": values for column, values in self.rows.items()},
+            **self.task.state(),
+        }
+
+    def _resume(self) -> None:
+        found = load_checkpoint(self.folder, put_aside=True)
+        if found is None:
+            return
+        tensors, progress = found
+        tensors = self.task.renamed(tensors)
+        with self._on_stream(), torch.no_grad():
+            for name, tensor in self._state().items():
+                if name in tensors or name != "loss_so_far":  # earlier versions saved where it was zero
+                    tensor.copy_(tensors[name])
+        steps_of_earlier = (progress.get("part", 0) * self.task.steps_of_part, progress.get("updates", 0))
+        self.steps = min(progress.get("steps", max(steps_of_earlier)), self.task.num_steps)
+        self.seconds_before = progress["seconds"]
+        self.commits = commits_with_this(progress.get("commits", []))
+        self.task.steps.recompute = progress.get("recompute")  # decided once: else it would be rounded otherwise
+
+    def _examples_of_best(self, seed: int, best: float) -> int | None:
+        scores = self.rows["validation"][: self.part, seed].tolist()
+        return self._examples_after(scores.index(best) + 1) if best in scores else None
+
+    def _examples_after(self, parts: int) -> int:
+        return min(parts * self.task.steps_of_part, self.task.num_steps) * self.task.examples_of_step
+
+    def _parts_after(self, steps: int) -> int:
+        """Parts that have ended when so many steps were made; the last one ends with the run."""
+        return self.num_parts if steps == self.task.num_steps else steps // self.task.steps_of_part
+
+    @property
+    def _steps_done(self) -> int:
+        """Steps that the device has done."""
+        self._forget_done()
+        return self._events[0][0] if self._events else self.steps
+
+    def _forget_done(self) -> None:
+        while self._events and self._events[0][1].query():
+            self._events.pop(0)
+
+    def _wait(self) -> None:
+        """Wait until the device has done all it was given."""
+        while self._events:
+            self._events.pop(0)[1].synchronize()
+
+    def _on_stream(self) -> AbstractContextManager[Any]:
+        return nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
+
+
+def _number(value: float) -> float | None:
+    """JSON has no NaN and no infinity."""
+    return value if math.isfinite(value) else None

@@ -1,0 +1,197 @@
+"""Sokoban as a task: agents that learn from the games they play, scored by the levels that they solve."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from relational_transformer.fleet.compiling import CompileMode
+from relational_transformer.fleet.over_seeds import Parameters
+from relational_transformer.fleet.precision import Precision, for_computing
+from relational_transformer.runs.run_folder import RunFolder
+from relational_transformer.runs.task import Optimiser, Start, Task
+
+from .agent import Agent
+from .chance import draw, first_levels, test_noise
+from .config import SokobanConfig
+from .cost import flop
+from .environment import Environment
+from .evaluation import Player, solved_levels, tests_compiled
+from .rules import TIME_LIMIT
+from .settings import RECIPES, AgentSettings
+from .size_classes import size_classes
+from .splits import Splits, SplitsIdentity, load_splits, remember_folder, remembered_folder
+from .step import TrainingStep
+
+
+class SokobanTask(Task[SokobanConfig]):
+    """A fleet of agents, each learning from games of its own. An example is a step of a game.
+
+    After every part the share of the games ending in it that were solved is noted for every seed; the parameters after
+    the best part are kept and tested, as WMG does. A last part that is shorter than the others does not compete: few
+    games say less, and the best of many lucky numbers would be one of them.
+
+    `levels` are those that `config` tells of, if they are not generated: `load_splits(folder, config.test_levels)`. Not
+    given, they are read from the folder `data`, or again from the one that the run had them from.
+
+    >>> from relational_transformer.sokoban import RECIPES
+    >>> task = SokobanTask(SokobanConfig("rt", RECIPES["original"], seeds=(0, 1)))
+    >>> task.num_steps, task.steps_of_part, task.examples_of_step
+    (2500000, 25000, 4)
+    """
+
+    scores = ("test", "test_greedy", "test_of_last")
+    """With the best parameters, sampled and greedy; with the last ones, sampled."""
+    columns = ("games", "reward")
+    steps_at_once = {"cuda": 16, "cpu": 16}  # noqa: RUF012
+    only_launches = True
+    title = "Sokoban: unsolved games in training"
+    examples_are = "steps"
+
+    steps: TrainingStep
+
+    def __init__(self, config: SokobanConfig, data: str | None = None, levels: Splits | None = None) -> None:
+        super().__init__(config, data)
+        self._given = levels
+        self._levels: Splits | None = None
+
+    @property
+    def num_steps(self) -> int:
+        return self.config.recipe.num_updates
+
+    @property
+    def steps_of_part(self) -> int:
+        return self.config.recipe.updates_of_part
+
+    @property
+    def examples_of_step(self) -> int:
+        return self.config.recipe.steps_of_update
+
+    @property
+    def optimiser(self) -> Optimiser:
+        recipe = self.config.recipe
+        return Optimiser(recipe.learning_rate, recipe.adam_epsilon, recipe.gradient_clip)
+
+    def build(self) -> Agent:
+        return self.config.build()
+
+    def check(self, folder: RunFolder) -> None:
+        super().check(folder)
+        self._levels = self._find_levels(folder)
+
+    def start(self, start: Start) -> None:
+        config, recipe = self.config, self.config.recipe
+        self.splits = splits = self._levels or self._find_levels(start.folder)
+        if splits.folder is not None:
+            remember_folder(start.folder, splits.folder)
+        self.classes = size_classes(splits.train, recipe.num_games, recipe.size_classes)
+        first = first_levels(config.seeds, self.classes).flatten()
+        self.steps = TrainingStep(
+            start.model,
+            start.fleet,
+            Environment(splits.train.to(start.device), first, capacity=self.classes[-1].capacity),
+            recipe,
+            start.adam,
+            # A transformer has few large tensors: it is faster with all games in one.
+            classes=self.classes if config.model == "rt" else None,
+            precision=config.precision,
+            compiled=start.compiled,
+        )
+        self.agent, self.fleet, self._device = start.model, start.fleet, start.device
+
+    def load(self, part: int, position: int) -> None:
+        drawn = draw(self.config.seeds, part, self.steps_of_part, self.config.recipe.window, self.classes)
+        self.steps.load(drawn, position)
+
+    def step(self, number: int) -> None:
+        self.steps.make()
+
+    def validate(self, steps: int) -> dict[str, Tensor]:
+        played = self.steps
+        return {
+            "validation": played.solved / played.finished.clamp(min=1),
+            "games": played.finished,
+            "reward": played.rewards / (steps * self.examples_of_step),
+        }
+
+    def competes(self, steps: int) -> bool:
+        return steps == self.steps_of_part or self.num_steps <= self.steps_of_part
+
+    def test(self, best: Parameters, tested: Sequence[bool]) -> dict[str, list[float]]:
+        """All players of all seeds play the test levels at once."""
+        last, levels = self.fleet.parameters, self.splits.test.to(self._device)
+        players: list[Player] = []
+        for number, seed in enumerate(self.config.seeds):
+            if tested[number]:
+                noise = test_noise(seed, TIME_LIMIT, len(levels)).to(self._device)
+                own, own_last = (self._for_computing(vectors, number) for vectors in (best, last))
+                players += [Player(own, noise), Player(own, None), Player(own_last, noise)]
+        compiled = tests_compiled(self.config.compile, self._device)
+        solved = solved_levels(self.agent, players, levels, compiled=compiled).double().mean(1)
+        shares = torch.full((len(tested), len(self.scores)), torch.nan, dtype=torch.float64, device=self._device)
+        shares[torch.tensor(tested, device=self._device)] = solved.view(-1, len(self.scores))
+        return {name: column.tolist() for name, column in zip(self.scores, shares.unbind(1), strict=True)}
+
+    def state(self) -> dict[str, Tensor]:
+        return self.steps.state()
+
+    def row(self, row: dict[str, Any]) -> dict[str, Any]:
+        games = [int(number) for number in row["games"]]
+        shares = [share if number else None for share, number in zip(row["validation"], games, strict=True)]
+        return {**row, "validation": shares, "games": games}
+
+    def about(self) -> dict[str, Any]:
+        return {"levels": asdict(self.splits.identity)}
+
+    @classmethod
+    def renamed(cls, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        if "rows" not in tensors:
+            return tensors
+        loss, solved, games, reward = tensors["rows"].unbind(1)
+        return {
+            **tensors,
+            **{"rows.loss": loss, "rows.validation": solved / games.clamp(min=1), "rows.games": games},
+            **{"rows.reward": reward, "best_scores": tensors["best_solved"], "loss_so_far": tensors["losses"]},
+        }
+
+    @classmethod
+    def read_config(cls, content: dict[str, Any]) -> SokobanConfig:
+        return SokobanConfig.from_dict(content)
+
+    @classmethod
+    def paper_config(
+        cls, task: str, model: Any, seeds: tuple[int, ...], *, examples: int | None = None,
+        precision: Precision = "tf32", compile: CompileMode = "auto", recipe: str = "original",
+        levels: SplitsIdentity | None = None, **options: Any,
+    ) -> SokobanConfig:  # fmt: skip
+        chosen = RECIPES[recipe] if examples is None else replace(RECIPES[recipe], steps=examples)
+        return SokobanConfig(model, chosen, seeds, levels, precision=precision, compile=compile)
+
+    @classmethod
+    def paper_values(cls, config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+        return {"recipe": vars(RECIPES["original"]), "settings": vars(AgentSettings())}
+
+    @classmethod
+    def paper_unit(cls, score: float) -> float:
+        """The share of levels that are not solved, in percent."""
+        return 100 * (1 - score)
+
+    def flop(self) -> float:
+        return flop(self.config)
+
+    def _for_computing(self, parameters: Parameters, number: int) -> Parameters:
+        return {name: for_computing(values[number], self.config.precision) for name, values in parameters.items()}
+
+    def _find_levels(self, folder: RunFolder) -> Splits:
+        given = self._given
+        if given is None and self.data is not None:
+            given = load_splits(self.data, self.config.test_levels)
+        if given is None:
+            return self.config.load_both(remembered_folder(folder))
+        if self.config.levels is None:
+            raise ValueError("levels are given, but the configuration is one of generated levels")
+        for split in ("test", "train"):
+            self.config.levels.check(split, getattr(given, split), str(given.folder or "those given"))
+        return given

@@ -1,0 +1,201 @@
+"""CLRS-30 as a task: an algorithm learnt by a fleet of networks, scored on larger inputs."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from relational_transformer.clrs.dataset import MULTIPLIERS
+from relational_transformer.clrs.spec import SPECS, Stage
+from relational_transformer.clrs.task_sizes import TASK_SIZES
+from relational_transformer.clrs.tracing import allocate
+from relational_transformer.fleet.compiling import CompileMode
+from relational_transformer.fleet.over_seeds import Parameters
+from relational_transformer.fleet.precision import Precision, set_precision
+from relational_transformer.processors.settings import Settings, find_settings
+from relational_transformer.reasoning.build import build_network
+from relational_transformer.reasoning.network import Network
+from relational_transformer.runs.checkpoint import load_trained
+from relational_transformer.runs.run_folder import RunFolder
+from relational_transformer.runs.task import FORWARD_AND_BACKWARD, Optimiser, Start, Task, count, without_values
+
+from .config import PROTOCOLS, Protocol, TrainConfig
+from .data import Split, draw, load_split, make_split
+from .evaluation import EDGES_WORTH_COMPILING, Evaluator, edges_of_steps
+from .step import TrainingStep, linears_of_encoders
+
+
+class CLRSTask(Task[TrainConfig]):
+    """A fleet of networks on one of the thirty algorithms, by the paper's protocol.
+
+    >>> from relational_transformer.processors import TUNED
+    >>> from relational_transformer.training import Protocol
+    >>> task = CLRSTask(TrainConfig("bfs", "rt", TUNED["rt"], Protocol(), seeds=(0, 1)))
+    >>> task.num_steps, task.steps_of_part, task.examples_of_step
+    (80000, 80, 4)
+    """
+
+    scores = ("train", "test")
+    records_validation = True
+    only_launches = True
+    is_small = True
+
+    steps: TrainingStep
+
+    @property
+    def num_steps(self) -> int:
+        return math.ceil(self.config.protocol.examples / self.config.settings.batch_size)
+
+    @property
+    def steps_of_part(self) -> int:
+        return max(1, self.config.protocol.validation_interval // self.config.settings.batch_size)
+
+    @property
+    def examples_of_step(self) -> int:
+        return self.config.settings.batch_size
+
+    @property
+    def optimiser(self) -> Optimiser:
+        return Optimiser(self.config.settings.learning_rate, clip=self.config.settings.gradient_clip)
+
+    def build(self) -> Network:
+        return build_network(self.config.task, self.config.settings)
+
+    def linears(self, model: Network) -> Mapping[str, Tensor]:
+        return linears_of_encoders(model)
+
+    def start(self, start: Start) -> None:
+        self._network, self._device, self._compiled = start.model, start.device, start.compiled
+        self.steps = TrainingStep(
+            start.model,
+            start.fleet,
+            self._load_split("train"),
+            start.adam,
+            batch_size=self.config.settings.batch_size,
+            precision=self.config.precision,
+            compiled=start.compiled,
+        )
+        self.fleet = start.fleet
+        self.evaluator = self._evaluator(self._load_split("val"), start.compiled)
+
+    def load(self, part: int, position: int) -> None:
+        split, protocol = self.steps.split, self.config.protocol
+        drawn = draw(
+            self.config.seeds,
+            part,
+            self.steps_of_part,
+            self.config.settings.batch_size,
+            len(split),
+            split.num_steps - 1,
+            protocol.teacher_forcing,
+        )
+        self.steps.load(drawn, position)
+
+    def step(self, number: int) -> None:
+        self.steps.make(number)
+
+    def validate(self, steps: int) -> dict[str, Tensor]:
+        return {"validation": self.evaluator.scores(self.fleet.parameters)}
+
+    def test(self, best: Parameters, tested: Sequence[bool]) -> dict[str, list[float]]:
+        seen = self.steps.split.head(len(self.evaluator.split))
+        return {"train": self._scores(seen, best), "test": self._scores(self._load_split("test"), best)}
+
+    def about(self) -> dict[str, Any]:
+        return {"layers_are_kernels": self.steps.layers_are_kernels}
+
+    @classmethod
+    def renamed(cls, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        if "validation_scores" not in tensors:
+            return tensors
+        rows = {"rows.loss": tensors["losses"], "rows.validation": tensors["validation_scores"]}
+        return {**tensors, **rows}
+
+    @classmethod
+    def read_config(cls, content: dict[str, Any]) -> TrainConfig:
+        return TrainConfig.from_dict(content)
+
+    @classmethod
+    def paper_config(
+        cls, task: str, model: Any, seeds: tuple[int, ...], *, examples: int | None = None,
+        precision: Precision = "tf32", compile: CompileMode = "auto", train_examples: int = 10_000, **options: Any,
+    ) -> TrainConfig:  # fmt: skip
+        given = {} if examples is None else {"examples": examples}
+        protocol = replace(PROTOCOLS["paper"], train_examples=train_examples, **given)
+        return TrainConfig(task, model, find_settings(model), protocol, seeds, precision, compile)
+
+    def flop(self) -> float:
+        return flop(self.config)
+
+    def _load_split(self, name: Any) -> Split:
+        return load_split(self._network, make_split(self.config.task, name, self.config.protocol), self._device)
+
+    def _evaluator(self, split: Split, compiled: bool) -> Evaluator:
+        return Evaluator(self._network, split, len(self.config.seeds), self.config.precision, compiled=compiled)
+
+    def _scores(self, split: Split, best: Parameters) -> list[float]:
+        is_long = edges_of_steps(split, len(self.config.seeds)) >= EDGES_WORTH_COMPILING
+        return self._evaluator(split, self._compiled and is_long).scores(best).tolist()
+
+
+def flop(config: TrainConfig) -> float:
+    """Operations of a run with all its seeds: training, validations and the test.
+
+    One forward step is counted on the network itself; the number of steps is the mean of the algorithm's trajectories.
+    Padding shorter trajectories of a batch is not counted.
+    """
+    protocol, size = config.protocol, TASK_SIZES[config.task]
+    step = flop_of_step(config.task, config.settings)
+    step_in_test = step * (size.test_nodes / size.train_nodes) ** 2  # edges are most of it
+    usual = protocol.evaluation_examples * MULTIPLIERS.get(config.task, 1)
+    evaluated = max(usual, protocol.minimum_evaluation_examples)
+    validations = protocol.examples // protocol.validation_interval
+    in_training = (FORWARD_AND_BACKWARD * protocol.examples + evaluated * validations) * (size.train_hints - 1)
+    in_test = evaluated * (size.test_hints - 1)
+    return len(config.seeds) * (step * in_training + step_in_test * in_test)
+
+
+@cache
+def flop_of_step(task: str, settings: Settings) -> int:
+    """Operations of one forward step of the algorithm on one training example, encoders and decoders included."""
+    network = without_values(lambda: build_network(task, settings))
+    nodes = TASK_SIZES[task].train_nodes
+    inputs, hints, outputs = (
+        {name: torch.from_numpy(array) for name, array in allocate(SPECS[task], stage, front, nodes).items()}
+        for stage, front in ((Stage.INPUT, (1,)), (Stage.HINT, (1, 1)), (Stage.OUTPUT, (1,)))
+    )
+    batch = network.pack(inputs, hints, outputs, torch.ones(1, dtype=torch.long))
+    first_hints = {key: hint[0] for key, hint in batch.hints.items()}
+    return count(lambda: network.predict(batch.inputs, first_hints, batch.lengths, num_steps=1))
+
+
+def load_network(run: Path | str, seed: int | None = None) -> Network:
+    """The trained network of one seed of the run in a folder (the first that did not fail, unless one is named).
+
+    >>> network = load_network("/no/such/run", seed=7)
+    Traceback (most recent call last):
+    ValueError: /no/such/run is no run folder: it has no config.json
+    """
+    trained = load_trained(CLRSTask, run)
+    own = trained.parameters_of(trained.number_of(seed))
+    network = CLRSTask(trained.config).build().to(next(iter(own.values())).dtype)
+    network.load_state_dict(own)
+    return network
+
+
+def evaluate_run(
+    folder: RunFolder, device: torch.device, change: Callable[[Protocol], Protocol] = lambda protocol: protocol
+) -> tuple[TrainConfig, list[float | None]]:
+    """Test scores of every seed of a run, under its own protocol or a changed one; None of a seed that failed."""
+    _, config, best, good = load_trained(CLRSTask, folder)
+    network = CLRSTask(config).build().to(device)
+    set_precision(config.precision, network)
+    split = load_split(network, make_split(config.task, "test", change(config.protocol)), device)
+    evaluator = Evaluator(network, split, len(config.seeds), config.precision)
+    scores = evaluator.scores({name: tensor.to(device) for name, tensor in best.items()}).tolist()
+    return config, [score if is_good else None for score, is_good in zip(scores, good, strict=True)]

@@ -177,9 +177,8 @@ class RelationalTransformerConv(Pretrained):
 
     def _run_sparse(self, nodes: Tensor, edges: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor, AttentionWeights]:
         layer = self.layer
-        projection = layer.attention.edge_qkv
-        query, key, value = (layer.attention.node_qkv(nodes) + projection.bias).chunk(3, dim=-1)
-        messages, weights = attend_along_edges(query, key, value, edge_index, edges, projection.weight, self.heads)
+        node_qkv, edge_qkv = layer.attention.node_qkv(nodes), layer.attention.edge_qkv(edges)
+        messages, weights = attend_along_edges(node_qkv, edge_qkv, edge_index, self.heads)
         nodes = layer.node_norm(nodes + self._drop(layer.node_output(messages)))
         update = layer.node_feed_forward_out(layer.node_feed_forward_in(nodes).relu())
         nodes = layer.node_feed_forward_norm(nodes + self._drop(update))

@@ -1,5 +1,5 @@
 """Fused versions of `relational_attention` and `edge_update`, used where `enabled` says so, of the whole layer, used
-where `is_one_kernel` does, and of scores of pointers (`scores_pointers`).
+where `fits_one_kernel` does, and of scores of pointers (`scores_pointers`).
 
 One launch serves all seeds of a fleet; nothing of the edges' size is written but the edges themselves. Triton is
 imported at the first call, and the whole layer compiled at its first.
@@ -9,12 +9,13 @@ from relational_transformer.nn.kernels.attention import relational_attention
 from relational_transformer.nn.kernels.dispatch import available, enabled, scores_pointers, use_kernels
 from relational_transformer.nn.kernels.edge_update import edge_update
 from relational_transformer.nn.kernels.pointer_scores import pointer_scores
-from relational_transformer.nn.kernels.whole_layer import is_one_kernel, whole_layer
+from relational_transformer.nn.kernels.whole_layer import fits_one_kernel, is_one_kernel, whole_layer
 
 __all__ = [
     "available",
     "edge_update",
     "enabled",
+    "fits_one_kernel",
     "is_one_kernel",
     "pointer_scores",
     "relational_attention",

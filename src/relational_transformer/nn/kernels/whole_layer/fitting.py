@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from relational_transformer.nn.kernels.dispatch import current_mode, is_exporting
+from relational_transformer.nn.plain import is_plain, is_plain_inside
 
 from .launching import has_emulator
 from .parameters import CHANNELS, EDGE_HIDDEN, HEAD_SIZE, HEADS, MESSAGE_HIDDEN, NODE_HIDDEN
@@ -33,13 +34,22 @@ NODE_SIZES = {"size": CHANNELS, "num_heads": HEADS, "hidden_size": NODE_HIDDEN}
 
 
 def is_one_kernel(layer: Any, nodes: Tensor, edges: Tensor) -> bool:
-    """Whether a `RelationalTransformerLayer` is to be one kernel on these tensors, without masks."""
-    return edges.dtype == torch.bfloat16 and _has_sizes(layer, SIZES) and _are_for_kernels(nodes)
+    """Whether one kernel may stand in for calls of a `RelationalTransformerLayer` on these tensors, without masks: also
+    of a subclass, unless it has a `forward` of its own."""
+    return is_plain(layer) and fits_one_kernel(layer, nodes, edges)
+
+
+def fits_one_kernel(layer: Any, nodes: Tensor, edges: Tensor) -> bool:
+    """The same for the layer's own `forward`, whoever calls it."""
+    fits = edges.dtype == torch.bfloat16 and _has_sizes(layer, SIZES) and is_plain_inside(layer)
+    return fits and _are_for_kernels(nodes)
 
 
 def are_one_kernel(layers: Sequence[Any], nodes: Tensor) -> bool:
-    """Whether layers without edges (`TransformerLayer`) are to be one kernel together on these nodes, without masks."""
-    return all(_has_sizes(layer, NODE_SIZES) for layer in layers) and _are_for_kernels(nodes)
+    """Whether one kernel may stand in for calls of layers without edges (`TransformerLayer`), one after another, on
+    these nodes, without masks."""
+    plain = all(is_plain(layer) and is_plain_inside(layer) for layer in layers)
+    return plain and all(_has_sizes(layer, NODE_SIZES) for layer in layers) and _are_for_kernels(nodes)
 
 
 def _has_sizes(layer: Any, sizes: dict[str, Any]) -> bool:

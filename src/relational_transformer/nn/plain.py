@@ -1,0 +1,58 @@
+"""Whether a module computes what its class says and nothing else, so that something faster may stand in for a call."""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+KINDS = (nn.Linear, nn.LayerNorm, nn.ModuleList)
+"""Modules of torch that are plain."""
+EPSILON = 1e-5
+"""Of a plain LayerNorm."""
+
+
+def replaceable(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark the `forward` of a class of this package for which kernels or identities may stand in.
+
+    A subclass with a `forward` of its own does not have the mark, and is called.
+    """
+    forward.is_replaceable = True  # pyright: ignore[reportFunctionMemberAccess]
+    return forward
+
+
+def is_plain(module: nn.Module) -> bool:
+    """Whether a call of the module is its class's formula on its weights, and no more.
+
+    Only then may its weights be read instead, to split a product or in a fused kernel. What peft has wrapped, what is
+    quantised or parametrized or has a hook, has to be called.
+
+    >>> linear = nn.Linear(2, 3)
+    >>> is_plain(linear)
+    True
+    >>> handle = linear.register_forward_hook(print)
+    >>> is_plain(linear)
+    False
+    """
+    known = type(module) in KINDS or getattr(type(module).forward, "is_replaceable", False)
+    if not known or "forward" in module.__dict__:
+        return False
+    if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks:
+        return False
+    if getattr(module, "eps", EPSILON) != EPSILON:
+        return False
+    # A missing bias is none of ours; a weight that is made of other tensors (torchao) cannot be cut into pieces.
+    return not any(weight is None or hasattr(weight, "__tensor_flatten__") for weight in module._parameters.values())
+
+
+def is_plain_inside(module: nn.Module) -> bool:
+    """Whether all modules inside are plain.
+
+    >>> from relational_transformer import RelationalAttention
+    >>> attention = RelationalAttention(node_size=8, edge_size=4, num_heads=2, head_size=4)
+    >>> is_plain_inside(attention)
+    True
+    >>> attention.node_qkv = nn.Sequential(attention.node_qkv, nn.Dropout(0.1))
+    >>> is_plain_inside(attention)
+    False
+    """
+    return all(is_plain(child) and is_plain_inside(child) for child in module.children())

@@ -46,6 +46,8 @@ class ConcatLinear(nn.Linear):
             check_tensor(f"parts[{number}]", part)
             check_weights(self, **{f"parts[{number}]": part})
         check_batches(**{f"parts[{number}]": (part, 1) for number, part in enumerate(parts)})
+        if not is_plain(self):  # a quantised weight cannot be cut into pieces
+            return F.linear(concatenated(parts), self.weight, self.bias)
         return sum_of_products(parts, self.weight, self.bias)
 
 

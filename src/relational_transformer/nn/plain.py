@@ -1,7 +1,7 @@
 """Whether a module computes what its class says and nothing else, so that something faster may stand in for a call."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import nn
 
@@ -11,7 +11,10 @@ EPSILON = 1e-5
 """Of a plain LayerNorm."""
 
 
-def replaceable(forward: Callable[..., Any]) -> Callable[..., Any]:
+Forward = TypeVar("Forward", bound=Callable[..., Any])
+
+
+def replaceable(forward: Forward) -> Forward:
     """Mark the `forward` of a class of this package for which kernels or identities may stand in.
 
     A subclass with a `forward` of its own does not have the mark, and is called.
@@ -34,11 +37,10 @@ def is_plain(module: nn.Module) -> bool:
     False
     """
     known = type(module) in KINDS or getattr(type(module).forward, "is_replaceable", False)
-    if not known or "forward" in module.__dict__:
+    own = module.__dict__
+    if not known or "forward" in own or own.get("eps", EPSILON) != EPSILON:
         return False
     if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks:
-        return False
-    if getattr(module, "eps", EPSILON) != EPSILON:
         return False
     # A missing bias is none of ours; a weight that is made of other tensors (torchao) cannot be cut into pieces.
     return not any(weight is None or hasattr(weight, "__tensor_flatten__") for weight in module._parameters.values())

@@ -4,6 +4,16 @@ CUDA C++, for small graphs at the paper's sizes, where the number of launches an
 """
 
 from .fitting import are_one_kernel, fits_one_kernel, is_one_kernel
+from .layers import KernelLayers, LaidOut, NodeLayers, RelationalLayers
 from .operator import whole_layer
 
-__all__ = ["are_one_kernel", "fits_one_kernel", "is_one_kernel", "whole_layer"]
+__all__ = [
+    "KernelLayers",
+    "LaidOut",
+    "NodeLayers",
+    "RelationalLayers",
+    "are_one_kernel",
+    "fits_one_kernel",
+    "is_one_kernel",
+    "whole_layer",
+]

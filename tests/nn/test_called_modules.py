@@ -155,3 +155,22 @@ def test_it_compiles_as_one_graph_and_runs_under_vmap(mode: str):
     assert_all_close(compiled, expected[0], 1e-4)
     fleet = vmap(lambda parameters: functional_call(models[0], parameters, (), inputs)[:2])(parameters)
     assert_all_close(of_present(inputs, *fleet), [torch.stack(both) for both in zip(*expected, strict=True)], 1e-4)
+
+
+def test_autocast_and_export_take_modules_with_hooks():
+    layer, graph = (
+        make_layer(node_size=32, edge_size=16, num_heads=4, head_size=8),
+        make_graph(2, num_nodes=9, node_size=32, edge_size=16),
+    )
+    expected = layer(*graph)
+    call_all(layer)
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = layer(*graph)
+    for got, exact in zip(rough, expected, strict=True):
+        assert (got.float() - exact).norm() / exact.norm() < 0.03
+    size = torch.export.Dim("num_nodes", min=2, max=64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # exporters warn about their own internals
+        program = torch.export.export(layer, graph, dynamic_shapes={"nodes": {1: size}, "edges": {1: size, 2: size}})
+    graph = make_graph(2, num_nodes=5, node_size=32, edge_size=16)
+    assert_all_close(program.module()(*graph), layer(*graph), 1e-4)

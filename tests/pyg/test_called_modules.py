@@ -40,6 +40,21 @@ def test_every_module_is_called_and_values_and_gradients_stay(mode: str):
     assert called == leaves(conv).keys()
 
 
+def test_autocast_adds_up_what_many_edges_bring_in_the_precision_of_the_weights():
+    """300 edges lead to node 0. In bfloat16 a sum of 300 numbers like each other would stop growing."""
+    conv = make_conv("sparse").float()
+    x, edge_attr = torch.randn(301, 6), torch.randn(300, 3)
+    edge_index = torch.stack([torch.arange(1, 301), torch.zeros(300, dtype=torch.long)])
+    seen = []
+    conv.layer.node_output.register_forward_pre_hook(lambda module, arguments: seen.append(arguments[0][0]))
+    conv(x, edge_index, edge_attr)
+    with torch.autocast("cpu", torch.bfloat16):
+        conv(x, edge_index, edge_attr)
+    exact, rough = seen
+    assert rough.dtype == torch.float32
+    assert (rough - exact).norm() / exact.norm() < 0.02
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_every_adapter_gets_a_gradient_and_can_be_merged(mode: str):
     peft = pytest.importorskip("peft")

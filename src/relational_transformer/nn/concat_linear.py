@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from .checks import LARGEST_SIZE, check_batches, check_flag, check_size, check_tensor, check_weights
 from .initialization import reset_linear
-from .plain import is_plain, replaceable
+from .plain import can_be_cut, is_plain, replaceable
 
 
 class ConcatLinear(nn.Linear):
@@ -46,7 +46,7 @@ class ConcatLinear(nn.Linear):
             check_tensor(f"parts[{number}]", part)
             check_weights(self, **{f"parts[{number}]": part})
         check_batches(**{f"parts[{number}]": (part, 1) for number, part in enumerate(parts)})
-        if not is_plain(self):  # a quantised weight cannot be cut into pieces
+        if not can_be_cut(self.weight):
             return F.linear(concatenated(parts), self.weight, self.bias)
         return sum_of_products(parts, self.weight, self.bias)
 

@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from torch import nn
+from torch import Tensor, nn
 
 KINDS = (nn.Linear, nn.LayerNorm, nn.ModuleList)
 """Modules of torch that are plain."""
 EPSILON = 1e-5
 """Of a plain LayerNorm."""
-
 
 Forward = TypeVar("Forward", bound=Callable[..., Any])
 
@@ -42,8 +41,12 @@ def is_plain(module: nn.Module) -> bool:
         return False
     if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks:
         return False
-    # A missing bias is none of ours; a weight that is made of other tensors (torchao) cannot be cut into pieces.
-    return not any(weight is None or hasattr(weight, "__tensor_flatten__") for weight in module._parameters.values())
+    return all(weight is not None and can_be_cut(weight) for weight in module._parameters.values())
+
+
+def can_be_cut(weight: Tensor) -> bool:
+    """Whether a weight can be split into pieces: a quantised one, made of several tensors, may know products alone."""
+    return not hasattr(weight, "__tensor_flatten__")
 
 
 def is_plain_inside(module: nn.Module) -> bool:

@@ -64,8 +64,8 @@ class MessagePassingLayer(nn.Module):
         # What all messages to a node have in common is added once a node, not once a message: the bias of edges
         # before the pairs, the last bias after the maximum, which it does not change.
         receiver = receiver + aligned_linear(globals, self.from_globals).unsqueeze(-2) + align(self.from_edges.bias, -1)
-        messages = _pairs(sender, receiver, edges) + F.linear(edges, align(self.from_edges.weight, -1, -2))
-        messages = F.relu(messages)
+        pairs = _pairs(sender, receiver, edges)
+        messages = F.relu(pairs + F.linear(edges, align(self.from_edges.weight, -1, -2)))
         messages = F.relu(aligned_linear(messages, self.message_hidden))
         messages = F.linear(messages, align(self.message_out.weight, -1, -2))
         received = _received(messages, nodes, adjacency) + align(self.message_out.bias, -1)

@@ -19,15 +19,15 @@ def sparse_edge_update(update: EdgeUpdate, edges: Tensor, nodes: Tensor, edge_in
     Shapes: edges [E, edge_size], nodes [N, node_size], edge_index [2, E] (source j, target i), no_edge [edge_size] ->
     [E, edge_size].
     """
-    message = _hidden(update, edges, nodes, edge_index, no_edge).relu()  # [E, hidden]
-    change = update.message_out(message)
+    hidden = _hidden(update, edges, nodes, edge_index, no_edge)
+    change = update.message_out(hidden.relu())
     middle = update.norm(edges + F.dropout(change, update.dropout, update.training))
     change = update.feed_forward_out(update.feed_forward_in(middle).relu())
     return update.feed_forward_norm(middle + F.dropout(change, update.dropout, update.training))
 
 
 def _hidden(update: EdgeUpdate, edges: Tensor, nodes: Tensor, edge_index: Tensor, no_edge: Tensor) -> Tensor:
-    """What `message_in` makes of (e_ij, e_ji, n_j, n_i)."""
+    """What `message_in` makes of (e_ij, e_ji, n_j, n_i), [E, hidden]."""
     source, target = edge_index
     if not is_plain(update.message_in):
         reverse = _mean_of_reverse_edges(edges, edge_index, nodes.shape[0], no_edge)

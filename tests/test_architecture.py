@@ -47,13 +47,8 @@ MOST_IMPORTED = 125
 LARGE = {"clrs": 19, "commands": 19, "lobster": 19, "reports": 24, "sokoban": 23, "tuning": 22}
 """Folders that have more, and how many; they may only shrink."""
 KERNELS = f"{PACKAGE}.nn.kernels"
-READ_INTERNALS_OF_KERNELS = {
-    "benchmarks/launches.py",
-    "runs/provenance.py",
-    "training/evaluation.py",
-    "training/fused_step.py",
-}
-"""Files that do not keep to the interface of `nn/kernels` yet. None may be added."""
+READ_INTERNALS_OF_KERNELS = {"benchmarks/launches.py"}
+"""Files that do not keep to the interface of `nn/kernels`: this one counts the launches inside. None may be added."""
 EXTRAS = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
 
@@ -230,6 +225,21 @@ def test_interface_of_kernels_is_passed_by_modules_and_by_attributes(tmp_path: P
     assert past_the_interface_of_kernels(path) == expected
 
 
+OPERATORS = SOURCE / "nn" / "kernels" / "seeds.py"
+"""Torch's compiler wants an operator where `torch.func.grad` wants an autograd function."""
+
+
+def reads_is_compiling(path: Path) -> bool:
+    """Whether a file has the name `is_compiling` anywhere in its code."""
+    nodes = ast.walk(ast.parse(path.read_text(), str(path)))
+    return any("is_compiling" in (getattr(node, key, None) for key in ("id", "attr", "name")) for node in nodes)
+
+
+def test_layers_do_the_same_whether_they_are_compiled_or_not():
+    readers = {path for path in FILES if room_of(path) == "nn" and reads_is_compiling(path)}
+    assert readers == {OPERATORS}
+
+
 def test_rule_is_broken_by_an_import_from_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The checks above see relative imports, imports inside functions, and names re-exported at the top."""
     monkeypatch.setattr(sys.modules[__name__], "SOURCE", tmp_path)
@@ -245,3 +255,10 @@ def test_rule_is_broken_by_an_import_from_below(tmp_path: Path, monkeypatch: pyt
     )
     assert set(imported_rooms(path)) == {"clrs", "nn", "training", "reports"}
     assert outside_roots(path) == {"scipy"}
+
+
+def test_asking_for_the_compiler_is_seen(tmp_path: Path):
+    wrong = tmp_path / "wrong.py"
+    for line in ("from torch.compiler import is_compiling", "import torch\ntorch.compiler.is_compiling()"):
+        wrong.write_text(line)
+        assert reads_is_compiling(wrong)

@@ -8,12 +8,15 @@ TORCH ?= torch==2.13.0
 PYTEST_ARGUMENTS ?=
 TRIES ?= 20000
 SEED ?= 0
+# Such as --kills 1000 --seed 7.
+TORTURE_ARGUMENTS ?=
 
-.PHONY: help setup browser train test test-gpu fuzz lint bench docs wheel clean
+.PHONY: help setup browser train test test-gpu fuzz torture lint bench docs wheel clean
 
 help:
 	@echo "make train     set up, then train a small model and print its scores"
 	@echo "make test      set up, then run the tests"
+	@echo "make torture   kill runs of the three tasks 100 times; they must end with the same bits"
 	@echo "make browser   install Chromium, with which the tests look at the page of rt report (Debian, as root)"
 	@echo "make lint      ruff and pyright"
 	@echo "make bench     speed, as ratios against anchors measured in the same run"
@@ -41,6 +44,9 @@ train: setup
 
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not gpu" -n 2 $(PYTEST_ARGUMENTS)
+
+torture: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.torture $(TORTURE_ARGUMENTS)
 
 browser:
 	@command -v chromium >/dev/null || (apt-get update -qq && \

@@ -3,6 +3,7 @@
     python benchmarks/data.py                      all thirty algorithms
     python benchmarks/data.py bfs dijkstra         some
     python benchmarks/data.py --canonical          also: all canonical data, 10,000 training examples each, on all cores
+    python benchmarks/data.py --modern             instead: the modern protocol's training blocks, sizes 4 to 16 mixed
 
 Where dm-clrs is installed, it is measured in the same run and the ratio is printed. Times are processor times of the
 best of several rounds; compiling is done before and its time is printed on its own.
@@ -16,8 +17,9 @@ import time
 import warnings
 from pathlib import Path
 
-from relational_transformer.clrs import ALGORITHMS, SPLITS, sample
-from relational_transformer.clrs.checks import STRING_MATCHERS, check_name
+from relational_transformer.clrs import ALGORITHMS, SPLITS, sample, training_block
+from relational_transformer.clrs.checks import check_name
+from relational_transformer.clrs.classes import STRING_MATCHERS
 from relational_transformer.clrs.preparation import Preparation, prepare
 
 try:
@@ -27,6 +29,7 @@ except ModuleNotFoundError:
 
 LENGTHS = (16, 64)
 ROUNDS = 3
+UPDATES = 50
 
 
 def seconds_per_example(make, largest: int, enough: float) -> float:
@@ -84,6 +87,22 @@ def measure(names: list[str]) -> None:
             print(f"length {length}: {mean:.0f} times dm-clrs (geometric mean), least {min(values):.0f}")
 
 
+def measure_modern(names: list[str]) -> None:
+    """Print examples a second, steps of the longest trace and MB of a training block."""
+    print(f"{'training blocks, one core':32}{'examples/s':>14}{'longest':>10}{'MB':>8}")
+    for name in names:
+        training_block(name, [0], 0, updates=UPDATES, batch_size=1)  # compiles
+        best = math.inf
+        for number in range(ROUNDS):
+            start = time.process_time()
+            block = training_block(name, [1], number, updates=UPDATES)
+            best = min(best, time.process_time() - start)
+        count = sum(len(data) for data in block.sizes)
+        longest = max(data.num_steps for data in block.sizes)
+        size = sum(data.nbytes for data in block.sizes) / 1e6
+        print(f"{name:32}{count / best:14,.0f}{longest:10}{size:8.1f}", flush=True)
+
+
 def measure_canonical(processes: int) -> None:
     """Time the making of all canonical data, from nothing to files on disk; compiled code is loaded, not made."""
     with tempfile.TemporaryDirectory() as folder:
@@ -99,10 +118,14 @@ def main() -> None:
     """Read the arguments and measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("algorithms", nargs="*", default=ALGORITHMS, type=check_name, help="all thirty by default")
+    parser.add_argument("--modern", action="store_true", help="measure the modern protocol's training blocks instead")
     parser.add_argument("--canonical", action="store_true", help="time the making of all canonical data, too")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="for --canonical")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", DeprecationWarning)  # dm-clrs uses numpy's two-dimensional cross product
+    if arguments.modern:
+        measure_modern(list(arguments.algorithms))
+        return
     measure(list(arguments.algorithms))
     if arguments.canonical:
         measure_canonical(arguments.processes)

@@ -45,7 +45,7 @@ from relational_transformer.fleet.compiling import OPTIONS, with_own_code
 from relational_transformer.fleet.fleet import Fleet, initialise
 from relational_transformer.fleet.precision import set_precision
 from relational_transformer.nn import kernels
-from relational_transformer.nn.kernels import pointer_scores_passes
+from relational_transformer.nn.kernels import pointers
 from relational_transformer.processors.settings import find_settings
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.training import Protocol
@@ -121,8 +121,8 @@ def pieces_of_step(task: str, model: str, precision: Any, seeds: int) -> tuple[i
     with (
         mock.patch.object(pieces_of_fleet, "compiled_for", compiled_for),
         mock.patch.object(kernels, "scores_pointers", always),
-        mock.patch.object(pointer_scores_passes, "pointer_scores_forward", no_scores),
-        mock.patch.object(pointer_scores_passes, "pointer_scores_backward", no_gradients),
+        mock.patch.object(pointers, "pointer_scores_forward", no_scores),
+        mock.patch.object(pointers, "pointer_scores_backward", no_gradients),
     ):
         fleet = Fleet(models, CPU)
         engine = TrainingStep(

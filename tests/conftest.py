@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from tests.traps.trap import Traps
+
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported, which any test may do
 
@@ -24,3 +26,12 @@ def traced(monkeypatch) -> list[torch.fx.GraphModule]:
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=note))
     torch.compiler.reset()
     return graphs
+
+
+@pytest.fixture
+def traps(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Traps:
+    """Traps for all processes that the test starts from here on."""
+    traps = Traps(tmp_path_factory.mktemp("traps"))
+    for name, value in traps.environment.items():
+        monkeypatch.setenv(name, value)
+    return traps

@@ -39,14 +39,16 @@ ROOMS = (
     "__main__",
 )
 FILES = sorted(SOURCE.rglob("*.py"))
+OTHERS = sorted(path for folder in ("benchmarks", "examples", "docs") for path in (REPOSITORY / folder).rglob("*.py"))
 MOST_FILES = 15
 """In one folder of the package."""
 MOST_IMPORTED = 125
 """By a training command; it may only shrink."""
-LARGE = {
-    "clrs": 19, "commands": 19, "lobster": 19, "nn/kernels": 23, "reports": 24, "sokoban": 23, "tuning": 22
-}  # fmt: skip
+LARGE = {"clrs": 19, "commands": 19, "lobster": 19, "reports": 24, "sokoban": 23, "tuning": 22}
 """Folders that have more, and how many; they may only shrink."""
+KERNELS = f"{PACKAGE}.nn.kernels"
+READ_INTERNALS_OF_KERNELS = {"benchmarks/launches.py"}
+"""Files that do not keep to the interface of `nn/kernels`: this one counts the launches inside. None may be added."""
 EXTRAS = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
 
@@ -57,7 +59,7 @@ def room_of(path: Path) -> str:
 
 def imports(path: Path) -> Iterator[str]:
     """Full names of all that a file imports, anywhere in it: `a.b.c` for `from a.b import c`."""
-    inside = (PACKAGE, *path.relative_to(SOURCE).parts[:-1])
+    inside = (PACKAGE, *path.relative_to(SOURCE).parts[:-1]) if path.is_relative_to(SOURCE) else ()
     for statement in ast.walk(ast.parse(path.read_text(), str(path))):
         if isinstance(statement, ast.Import):
             yield from (alias.name for alias in statement.names)
@@ -73,6 +75,21 @@ def imported_rooms(path: Path) -> Iterator[str]:
         root, *rest = name.split(".")
         if root == PACKAGE and rest and rest != ["__version__"]:
             yield rest[0] if rest[0] in ROOMS else "nn"
+
+
+def past_the_interface_of_kernels(path: Path) -> set[str]:
+    """What a file imports of `nn/kernels`, or takes of it as `kernels.name`, that is not in its `__all__`."""
+    nodes = ast.walk(ast.parse(path.read_text(), str(path)))
+    attributes = (node for node in nodes if isinstance(node, ast.Attribute))
+    taken = {f"{KERNELS}.{node.attr}" for node in attributes if ast.unparse(node.value) == "kernels"}
+    taken |= {name for name in imports(path) if name.startswith(f"{KERNELS}.")}
+    return taken - {f"{KERNELS}.{name}" for name in names_in_all(SOURCE / "nn" / "kernels" / "__init__.py")}
+
+
+def names_in_all(path: Path) -> list[str]:
+    """The public names of a module."""
+    assignments = (line for line in ast.parse(path.read_text(), str(path)).body if isinstance(line, ast.Assign))
+    return next(ast.literal_eval(line.value) for line in assignments if ast.unparse(line.targets[0]) == "__all__")
 
 
 def outside_roots(path: Path) -> set[str]:
@@ -93,7 +110,7 @@ def run_python(program: str) -> str:
 
 
 def identify(path: Path) -> str:
-    return str(path.relative_to(SOURCE))
+    return str(path.relative_to(SOURCE if path.is_relative_to(SOURCE) else REPOSITORY))
 
 
 def test_every_file_is_in_a_room():
@@ -115,7 +132,7 @@ def test_every_third_party_import_is_declared_for_its_room(path: Path):
     if room in ("files", "reading", "bounds", "passwords"):
         declared = set()
     elif room == "nn":
-        declared = {"torch"} | ({"triton"} if "kernels" in path.parts else set())
+        declared = {"torch"} | ({"triton"} if path.is_relative_to(SOURCE / "nn" / "kernels") else set())
         declared |= {"pretrained.py": {"safetensors"}, "hub.py": {"huggingface_hub"}}.get(path.name, set())
     elif room == "clrs":
         declared = {"numpy"} | packages_of("clrs")
@@ -161,6 +178,22 @@ def test_the_data_needs_no_torch():
     assert run_python(program) == "False"
 
 
+def test_kernels_are_used_through_their_interface():
+    outside = [path for path in (*FILES, *OTHERS) if not path.is_relative_to(SOURCE / "nn" / "kernels")]
+    reaching_inside = {
+        identify(path): sorted(found) for path in outside if (found := past_the_interface_of_kernels(path))
+    }
+    new = {name: found for name, found in reaching_inside.items() if name not in READ_INTERNALS_OF_KERNELS}
+    assert not new, f"past the interface of nn/kernels: {new}"
+    done = READ_INTERNALS_OF_KERNELS - set(reaching_inside)
+    assert not done, f"keep to the interface of nn/kernels now, and need no exception: {sorted(done)}"
+
+
+def test_layers_import_no_triton_before_a_kernel_is_called():
+    program = f"import sys, {PACKAGE}.nn; print('triton' in sys.modules)"
+    assert run_python(program) == "False"
+
+
 def test_base_install_needs_torch_and_numpy_alone():
     """The public names load, and a layer runs, where every package of an extra is missing.
 
@@ -180,6 +213,33 @@ print(list(layer(torch.randn(3, 8), torch.randn(3, 3, 4)).edges.shape))
     assert run_python(program) == "[3, 3, 4]"
 
 
+def test_interface_of_kernels_is_passed_by_modules_and_by_attributes(tmp_path: Path):
+    path = tmp_path / "wrong.py"
+    path.write_text(
+        f"from {PACKAGE}.nn import kernels\n"
+        f"from {KERNELS} import enabled\n"
+        f"from {KERNELS}.dispatch import current_mode\n"
+        "print(kernels.use_kernels, kernels.dispatch.enabled, kernels._IN_TRITON)\n"
+    )
+    expected = {f"{KERNELS}.{name}" for name in ("dispatch.current_mode", "dispatch", "_IN_TRITON")}
+    assert past_the_interface_of_kernels(path) == expected
+
+
+OPERATORS = SOURCE / "nn" / "kernels" / "seeds.py"
+"""Torch's compiler wants an operator where `torch.func.grad` wants an autograd function."""
+
+
+def reads_is_compiling(path: Path) -> bool:
+    """Whether a file has the name `is_compiling` anywhere in its code."""
+    nodes = ast.walk(ast.parse(path.read_text(), str(path)))
+    return any("is_compiling" in (getattr(node, key, None) for key in ("id", "attr", "name")) for node in nodes)
+
+
+def test_layers_do_the_same_whether_they_are_compiled_or_not():
+    readers = {path for path in FILES if room_of(path) == "nn" and reads_is_compiling(path)}
+    assert readers == {OPERATORS}
+
+
 def test_rule_is_broken_by_an_import_from_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The checks above see relative imports, imports inside functions, and names re-exported at the top."""
     monkeypatch.setattr(sys.modules[__name__], "SOURCE", tmp_path)
@@ -195,3 +255,10 @@ def test_rule_is_broken_by_an_import_from_below(tmp_path: Path, monkeypatch: pyt
     )
     assert set(imported_rooms(path)) == {"clrs", "nn", "training", "reports"}
     assert outside_roots(path) == {"scipy"}
+
+
+def test_asking_for_the_compiler_is_seen(tmp_path: Path):
+    wrong = tmp_path / "wrong.py"
+    for line in ("from torch.compiler import is_compiling", "import torch\ntorch.compiler.is_compiling()"):
+        wrong.write_text(line)
+        assert reads_is_compiling(wrong)

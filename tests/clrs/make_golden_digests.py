@@ -10,7 +10,7 @@ from pathlib import Path
 import clrs as dm_clrs  # pyright: ignore[reportMissingImports]
 
 from relational_transformer.clrs import ALGORITHMS, Trajectories, spec_of
-from relational_transformer.clrs.checks import STRING_MATCHERS
+from relational_transformer.clrs.classes import STRING_MATCHERS
 
 GOLDEN = Path(__file__).with_name("golden_digests.json")
 # length -> examples

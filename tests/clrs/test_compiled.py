@@ -4,7 +4,9 @@ import json
 import subprocess
 import sys
 
-from relational_transformer.clrs import ALGORITHMS, compiled, sample
+import pytest
+
+from relational_transformer.clrs import ALGORITHMS, compiled, random_graphs, sample, tracing
 
 # Hides numba from the import that follows, then prints a digest of every algorithm.
 WITHOUT_NUMBA = """
@@ -21,6 +23,12 @@ def test_plain_python_gives_the_same_bits():
         [sys.executable, "-W", "error", "-c", WITHOUT_NUMBA], capture_output=True, check=True
     ).stdout
     assert json.loads(output) == {name: sample(name, 2, 5, 3).digest() for name in ALGORITHMS}
+
+
+@pytest.mark.skipif(not compiled.HAVE_NUMBA, reason="needs numba")
+def test_compiled_code_lets_other_threads_run():
+    for function in (random_graphs._fill_directed, tracing._scatter, tracing._runner("bfs")):
+        assert getattr(function, "targetoptions")["nogil"]  # noqa: B009
 
 
 def test_compiled_code_is_named_after_its_sources(tmp_path):

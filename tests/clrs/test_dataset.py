@@ -3,6 +3,7 @@
 import logging
 import multiprocessing
 
+import numpy as np
 import pytest
 
 from relational_transformer.clrs import ALGORITHMS, canonical, sample
@@ -50,6 +51,47 @@ def test_string_matchers_have_20_and_80_nodes_in_both_versions(tmp_path):
     new = canonical("naive_string_matcher", "test", num_samples=5, version="2.0", cache=tmp_path)
     assert new.num_nodes == 80
     assert old.digest() == new.digest()
+
+
+def test_modern_validation_varies_like_training_and_is_twice_as_large(tmp_path):
+    data = canonical("binary_search", "val", protocol="modern", cache=tmp_path)
+    assert len(data) == 64 * 64
+    assert data.digest() == sample("binary_search", 64 * 64, 16, 2, protocol="modern").digest()
+    strings = canonical("kmp_matcher", "val", protocol="modern", num_samples=50, cache=tmp_path)
+    assert strings.num_nodes == 20
+    assert len(set(strings.inputs["string"].sum(axis=1).tolist())) > 4
+
+
+@pytest.mark.parametrize(("name", "nodes"), [("insertion_sort", 64), ("minimum", 64), ("naive_string_matcher", 80)])
+def test_modern_test_examples_are_the_papers_in_the_modern_form(tmp_path, name, nodes):
+    paper = canonical(name, "test", num_samples=20, cache=tmp_path)
+    modern = canonical(name, "test", num_samples=20, protocol="modern", cache=tmp_path)
+    assert modern.num_nodes == nodes
+    np.testing.assert_array_equal(modern.lengths, paper.lengths)
+    for stage in ("inputs", "hints", "outputs"):
+        ours, theirs = getattr(modern, stage), getattr(paper, stage)
+        for feature in set(ours) & set(theirs) - {"pred"}:
+            np.testing.assert_array_equal(ours[feature], theirs[feature])
+    if name == "insertion_sort":
+        pointers = modern.outputs["pred"].argmax(axis=2)
+        is_first = modern.outputs["pred_mask"] == 1
+        np.testing.assert_array_equal(np.where(is_first, np.arange(64), pointers), paper.outputs["pred"])
+    else:
+        np.testing.assert_array_equal(modern.inputs["pred"], paper.hints["pred_h"][0])
+
+
+def test_protocols_keep_their_data_apart(tmp_path):
+    paths = {canonical_path("bfs", "test", protocol=protocol, cache=tmp_path).name for protocol in ("paper", "modern")}
+    assert paths == {"bfs-test-32-v1.0.clrs", "bfs-test-32-modern.clrs"}
+
+
+def test_the_modern_protocol_has_no_training_set(tmp_path):
+    with pytest.raises(ValueError, match="trains on fresh examples, see training_blocks"):
+        canonical("bfs", "train", protocol="modern", cache=tmp_path)
+    with pytest.raises(ValueError, match="the splits are val, test"):
+        canonical("bfs", "dev", protocol="modern", cache=tmp_path)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="The protocol is 'new'"):
+        canonical("bfs", "test", protocol="new", cache=tmp_path)  # type: ignore[arg-type]
 
 
 def test_a_damaged_file_is_made_again_with_one_line_saying_so(tmp_path, caplog):

@@ -1,7 +1,5 @@
 """The compiled stream draws what numpy's RandomState draws, and stops where it stops."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -20,8 +18,8 @@ def below(stream, bound, values):
 
 
 @entry
-def bernoulli(stream, chance, none, values):
-    random.fill_bernoulli(stream, chance, none, values)
+def bernoulli(stream, coin, values):
+    random.fill_bernoulli(stream, coin, values)
 
 
 @entry
@@ -57,12 +55,20 @@ def test_whole_numbers_are_numpys_and_one_choice_costs_nothing(streams, bound):
     assert_same_state(numpy_stream, stream)
 
 
-@pytest.mark.parametrize("chance", [0.5, 0.2, 0.01])
+@pytest.mark.parametrize("chance", [0.01, 0.05, 0.2, *(0.1 + 0.1 * k for k in range(9))])
 def test_coin_flips_are_numpys_binomials(streams, chance):
     numpy_stream, stream = streams
     values = np.empty(20_000, np.int8)
-    bernoulli(stream, chance, math.exp(math.log(1 - chance)), values)
+    bernoulli(stream, random.coin(chance), values)
     np.testing.assert_array_equal(values, numpy_stream.binomial(1, chance, size=20_000))
+    assert_same_state(numpy_stream, stream)
+
+
+@pytest.mark.parametrize("bound", [1, 9, 2048])
+def test_whole_numbers_asked_for_in_python_are_numpys_choices(streams, bound):
+    numpy_stream, stream = streams
+    chosen = random.whole_numbers(stream, bound, 50)
+    np.testing.assert_array_equal(chosen, numpy_stream.choice(bound, (50,), replace=True))
     assert_same_state(numpy_stream, stream)
 
 

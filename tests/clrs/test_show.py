@@ -47,6 +47,32 @@ def test_every_algorithm_can_be_shown_to_its_last_step(name):
     assert lines[-2] == "outputs" or "outputs" in lines
 
 
+def test_a_permutation_is_shown_as_pointers_the_first_at_the_last():
+    lines = list(show_example("insertion_sort", 3, seed=1, protocol="modern"))
+    keys = [float(key) for key in lines[4].split()[1:]]
+    order = sorted(range(3), key=keys.__getitem__)
+    pointers = {node: order[place - 1] for place, node in enumerate(order)}
+    assert lines[-2:] == [
+        "  pred       " + " ".join(f"{node}→{pointers[node]}" for node in range(3)),
+        f"  pred_mask  node {order[0]}",
+    ]
+
+
+@pytest.mark.parametrize(("name", "words"), [("bfs", "8 nodes"), ("kmp_matcher", "20 nodes"), ("minimum", "pred ")])
+def test_command_shows_the_modern_protocol(name, words, capsys):
+    run(DataArguments(algorithms=(name,), show=True, protocol="modern"))
+    assert words in capsys.readouterr().out
+
+
+def test_command_makes_the_splits_that_a_protocol_has(tmp_path, capsys):
+    run(DataArguments(algorithms=("bfs",), protocol="modern", cache=tmp_path, processes=1))
+    capsys.readouterr()
+    assert {path.name for path in (tmp_path / "clrs").iterdir()} == {
+        "bfs-val-64-modern.clrs",
+        "bfs-test-32-modern.clrs",
+    }
+
+
 def test_command_shows_a_trace(capsys):
     run(DataArguments(algorithms=("bfs",), show=True, length=4))
     output = capsys.readouterr().out
@@ -68,6 +94,8 @@ def test_command_makes_data_and_prints_a_table(tmp_path, capsys):
         ({"algorithms": ("belman_ford",)}, "Did you mean 'bellman_ford'"),
         ({"show": True}, "--show needs the name of an algorithm"),
         ({"algorithms": ("bfs",), "show": True, "length": 0}, "length for bfs is 0"),
+        ({"algorithms": ("bfs",), "protocol": "modern", "splits": ("train",)}, "has no training set"),
+        ({"algorithms": ("bfs",), "protocol": "modern", "version": "1.0"}, "features of version '2.0' alone"),
         ({"algorithms": ("bfs",), "processes": 0}, "number of processes is 0"),
         ({"algorithms": ("bfs",), "train_samples": -1}, "number of training examples is -1"),
     ],

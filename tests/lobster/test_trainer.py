@@ -1,14 +1,9 @@
 """Whole runs: fleets against single runs, learning, results, and going on after a stop."""
 
 import json
-import os
-import random
-import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -17,7 +12,6 @@ from relational_transformer import lobster
 from relational_transformer.lobster import LobsterConfig
 from relational_transformer.lobster.evaluation import Evaluator
 from relational_transformer.lobster.settings import ModelName
-from relational_transformer.runs.checkpoint import read_checkpoint
 from relational_transformer.runs.run_folder import RunFolder
 from tests.lobster.small import CPU, PROTOCOL, RELATIONAL, make_trainer, run_to_the_end, small_config, train_run
 
@@ -141,42 +135,6 @@ def test_a_finished_run_is_not_run_again_and_other_settings_are_refused(tmp_path
     assert not reports
     with pytest.raises(ValueError, match="model was rt, is gcn"):
         train_run(small_config("gcn"), tmp_path / "run")
-
-
-ARGUMENTS = [
-    "train", "lobster", "--model", "gcn", "--seeds", "2", "--num-layers", "2", "--batch-size", "8",
-    "--train-examples", "20", "--epochs", "24", "--validation-interval", "48", "--evaluation-examples", "10",
-    "--test-size", "14", "--compile", "off", "--device", "cpu", "--checkpoint-seconds", "0",
-]  # fmt: skip
-
-
-def rt(out: Path) -> subprocess.Popen:
-    command = [sys.executable, "-m", "relational_transformer.cli", *ARGUMENTS, "--out", str(out)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-@pytest.mark.slow
-def test_killed_and_stopped_runs_end_with_the_same_numbers(tmp_path):
-    undisturbed, out, moment = tmp_path / "undisturbed", tmp_path / "run", random.Random(0)
-    process = rt(undisturbed)
-    printed, errors = process.communicate()
-    assert process.returncode == 0, errors
-    assert "gcn on lobster graphs: relative loss" in printed
-    for number in (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM):
-        process = rt(out)
-        while not (out / "checkpoint.safetensors").exists() and process.poll() is None:
-            time.sleep(0.01)
-        time.sleep(moment.uniform(0.0, 0.3))
-        process.send_signal(number)
-        process.communicate()
-    process = rt(out)
-    _, errors = process.communicate()
-    assert process.returncode == 0, errors
-    results = [json.loads((path / "result.json").read_text()) for path in (out, undisturbed)]
-    assert results[0]["seeds"] == results[1]["seeds"]
-    ours, expected = (read_checkpoint(path / "checkpoint.safetensors")[0] for path in (out, undisturbed))
-    assert all(torch.equal(ours[name], expected[name]) for name in expected)
 
 
 def test_training_from_python_needs_neither_tyro_nor_rich():

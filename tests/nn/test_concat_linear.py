@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch.testing._internal.two_tensor import TwoTensor
 
 from relational_transformer.nn import ConcatLinear
 
@@ -9,6 +10,19 @@ def test_equals_a_linear_on_the_concatenation():
     parts = torch.randn(2, 5, 5, 3), torch.randn(2, 1, 1, 2), torch.randn(2, 5, 5, 4)
     joined = torch.cat([parts[0], parts[1].expand(2, 5, 5, 2), parts[2]], dim=-1)
     torch.testing.assert_close(linear(*parts), torch.nn.functional.linear(joined, linear.weight, linear.bias))
+
+
+def test_a_weight_that_cannot_be_cut_is_applied_to_the_concatenation():
+    linear, parts = ConcatLinear(5, 4), (torch.randn(2, 3), torch.randn(1, 2))
+    expected = linear(*parts)
+    linear.weight = torch.nn.Parameter(TwoTensor(linear.weight.detach(), linear.weight.detach()))
+    linear.weight.split = None  # must not be called  # pyright: ignore[reportAttributeAccessIssue]
+    torch.testing.assert_close(linear(*parts).a, expected)
+
+
+def test_without_a_bias_it_is_the_product_alone():
+    linear, parts = ConcatLinear(5, 4, bias=False), (torch.randn(2, 3), torch.randn(1, 2))
+    torch.testing.assert_close(linear(*parts), torch.cat([parts[0], parts[1].expand(2, 2)], -1) @ linear.weight.T)
 
 
 @pytest.mark.parametrize("sizes", [(3, 4), (10,), ()])

@@ -246,7 +246,7 @@ def test_evaluation_holds_no_more_after_many_steps_than_after_few(examples, monk
 
     monkeypatch.setattr(network, "advance", watched)
     predict(network, batch, num_steps=41)
-    assert held[5] == held[40] > 0
+    assert held[5] >= held[40] > 0  # what others have left in this process may be freed meanwhile
 
 
 @pytest.mark.slow

@@ -1,19 +1,12 @@
 """Whole runs: they learn, they resume to the same bits, they say what they did."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import pytest
 import torch
 
 from relational_transformer.runs import RunFolder
-from relational_transformer.runs.checkpoint import read_checkpoint
 from relational_transformer.sokoban import Recipe, SokobanConfig, load_splits
 from tests.sokoban.small import (
     LONG_CORRIDOR,
@@ -176,44 +169,3 @@ def test_a_failed_seed_is_reported_as_failed(tmp_path):
     assert [row["failed"] for row in rows] == [False, True]
     assert rows[1]["test"] is None
     assert RunFolder(tmp_path / "run").read_metrics()[-1]["loss"][1] is None
-
-
-PROGRAM = """
-import sys
-from relational_transformer.sokoban import load_splits
-from tests.sokoban.small import small_config, train_run
-levels, out = sys.argv[1:]
-train_run(small_config(levels), out, load_splits(levels, 1_000), checkpoint_seconds=0)
-"""
-
-
-def start(levels: str, out: Path) -> subprocess.Popen:
-    repository = Path(__file__).parents[2]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", PROGRAM, levels, str(out)]
-    return subprocess.Popen(command, cwd=repository, env=environment, stderr=subprocess.PIPE, text=True)
-
-
-@pytest.mark.slow
-def test_a_run_that_is_stopped_and_killed_goes_on_to_the_same_numbers(tmp_path):
-    levels, out = write_levels(tmp_path / "levels"), tmp_path / "run"
-    whole = train_run(small_config(levels), str(tmp_path / "whole"), levels=load_splits(levels, 1_000))
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        known = (out / "checkpoint.safetensors").stat().st_mtime_ns if number == signal.SIGKILL else None
-        process = start(levels, out)
-        while process.poll() is None and not _has_newer(out / "checkpoint.safetensors", known):
-            time.sleep(0.01)
-        process.send_signal(number)
-        _, errors = process.communicate()
-        assert process.returncode != 0, "the run ended before it could be stopped"
-        assert number == signal.SIGKILL or "stopped by SIGTERM" in errors
-    process = start(levels, out)
-    _, errors = process.communicate()
-    assert process.returncode == 0, errors
-    assert json.loads((out / "result.json").read_text())["seeds"] == json.loads(json.dumps(whole["seeds"]))
-    ours, expected = (read_checkpoint(path / "checkpoint.safetensors")[0] for path in (out, tmp_path / "whole"))
-    assert all(torch.equal(ours[name], expected[name]) for name in expected)
-
-
-def _has_newer(path: Path, known: int | None) -> bool:
-    return path.exists() and path.stat().st_mtime_ns != known

@@ -11,7 +11,10 @@ import pytest
 
 from relational_transformer.commands import reproduce_sweep
 from relational_transformer.commands.reproduce import ReproduceArguments, run
+from relational_transformer.runs import RunFolder
+from relational_transformer.sweeps import EXPERIMENTS, Part, cells_of, plan
 from relational_transformer.sweeps.engines import Ended, EngineOptions
+from tests.traps.trap import Traps
 
 
 class Inventing:
@@ -140,14 +143,18 @@ def test_mistakes_are_one_clear_sentence(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_stopped_by_a_signal_it_saves_its_runs_and_ends_with_one_line(tmp_path: Path):
+def test_stopped_by_a_signal_it_saves_its_runs_and_ends_with_one_line(traps: Traps, tmp_path: Path):
+    """While its run is in the middle of a save."""
+    part = Part(tasks=("bfs",), models=("untuned_deep_sets",), seeds=1, examples=324)
+    (planned,) = plan(tmp_path, cells_of(EXPERIMENTS["published_baselines"], part), seeds_together=20)
+    trap = traps.lay(RunFolder(planned.folder).metrics)
     command = [
         *(sys.executable, "-m", "relational_transformer.cli", "reproduce", "published_baselines", "--tasks", "bfs"),
         *("--models", "untuned_deep_sets", "--seeds", "1", "--examples", "324", "--device", "cpu"),
         *("--checkpoint-seconds", "0", "--out", str(tmp_path)),
     ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while not list(tmp_path.rglob("metrics.jsonl")) and process.poll() is None:
+    while not trap.is_sprung and process.poll() is None:
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
     printed, errors = process.communicate()

@@ -2,12 +2,11 @@
 
 import fcntl
 import threading
-import time
 from pathlib import Path
 
 import torch
 
-from relational_transformer.sweeps import execute
+from relational_transformer.sweeps import execute, execution
 from relational_transformer.sweeps.execution import execute_together, wait_until_free
 from tests.sweeps.small import scores_of, small_cell, small_runs
 
@@ -23,12 +22,14 @@ def test_runs_side_by_side_end_as_they_do_alone(tmp_path: Path):
     assert scores_of(together) == scores_of(alone)
 
 
-def test_a_folder_is_waited_for_until_it_is_free(tmp_path: Path):
+def test_a_folder_is_waited_for_until_it_is_free(tmp_path: Path, monkeypatch):
+    has_looked = threading.Event()
+    monkeypatch.setattr(execution.time, "sleep", lambda seconds: has_looked.set())
     with (tmp_path / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         waiting = threading.Thread(target=wait_until_free, args=(tmp_path,))
         waiting.start()
-        time.sleep(0.3)
+        has_looked.wait()
         assert waiting.is_alive()
     waiting.join()
 

@@ -1,6 +1,9 @@
 """CLRS-30: thirty classical algorithms as training data. numpy is all it needs; numba makes it fast."""
 
+from relational_transformer.clrs.blocks import TrainingBlock, training_block, training_blocks
 from relational_transformer.clrs.dataset import SPLITS, SplitName, canonical
+from relational_transformer.clrs.modern import training_lengths
+from relational_transformer.clrs.reference_run import ReferenceRun
 from relational_transformer.clrs.sampling import sample
 from relational_transformer.clrs.spec import (
     ALGORITHMS,
@@ -13,6 +16,7 @@ from relational_transformer.clrs.spec import (
     FeatureSpec,
     FeatureVersion,
     Location,
+    ProtocolName,
     Stage,
     Type,
     spec_of,
@@ -32,12 +36,18 @@ __all__ = [
     "FeatureSpec",
     "FeatureVersion",
     "Location",
+    "ProtocolName",
+    "ReferenceRun",
     "SplitName",
     "Stage",
+    "TrainingBlock",
     "Trajectories",
     "Type",
     "canonical",
     "sample",
     "spec_of",
     "stream",
+    "training_block",
+    "training_blocks",
+    "training_lengths",
 ]

@@ -10,6 +10,8 @@ OUT_OF_ROWS = -1
 Drawn = tuple[np.ndarray, ...]
 """What an example is about, at full precision and batch first: float64 keys [B, N], a weight matrix [B, N, N], ..."""
 
+Draw = Callable[[np.ndarray, int, int], Drawn]
+
 
 @dataclass(frozen=True)
 class Algorithm:
@@ -24,10 +26,15 @@ class Algorithm:
             looking, so this has to be right; where only a wasteful number would be, the trace looks, and gives up with
             `OUT_OF_ROWS` for want of room, to be run again with more.
         shortest: the smallest length that makes sense.
+        draw_varied: `draw` as the modern protocol has it in training and validation, with more variety; the same where
+            None.
+        shortest_varied: the smallest length that `draw_varied` takes; `shortest` where None.
     """
 
-    draw: Callable[[np.ndarray, int, int], Drawn]
+    draw: Draw
     features: Callable[[Drawn], dict[str, np.ndarray]]
     trace: Callable[..., int]
     longest: Callable[[Drawn], int]
     shortest: int = 1
+    draw_varied: Draw | None = None
+    shortest_varied: int | None = None

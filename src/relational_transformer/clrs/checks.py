@@ -8,10 +8,9 @@ from typing import Any, get_args
 import numpy as np
 
 from relational_transformer.clrs.algorithms import IMPLEMENTATIONS
-from relational_transformer.clrs.classes import ALGORITHMS
-from relational_transformer.clrs.feature import FeatureVersion
+from relational_transformer.clrs.classes import ALGORITHMS, STRING_MATCHERS
+from relational_transformer.clrs.feature import FeatureVersion, ProtocolName
 
-STRING_MATCHERS = ("naive_string_matcher", "kmp_matcher")
 LARGEST_LENGTH = 20_000  # pointers are int16, and some algorithms have more nodes than their length says
 LARGEST_SEED = 2**32 - 1
 LARGEST_COUNT = 10**12
@@ -49,8 +48,12 @@ def check_seed(seed: Any, what: str = "seed") -> int:
     return _whole_number(seed, what, smallest=0, largest=LARGEST_SEED)
 
 
-def check_version(version: FeatureVersion) -> FeatureVersion:
-    """A version of the features."""
+def check_version(version: FeatureVersion | None, protocol: ProtocolName = "paper") -> FeatureVersion:
+    """A version of the features; None is the one that the protocol is usually used with."""
+    if version is None:
+        return "2.0" if protocol == "modern" else "1.0"
+    if protocol == "modern" and version == "1.0":
+        raise ValueError("The modern protocol has the features of version '2.0' alone; leave the version out.")
     if not isinstance(version, str) or version not in get_args(FeatureVersion):
         raise ValueError(
             f"The version is {shown(version)}; there are {' and '.join(map(repr, get_args(FeatureVersion)))}."
@@ -58,9 +61,21 @@ def check_version(version: FeatureVersion) -> FeatureVersion:
     return version
 
 
-def check_length(name: str, length: Any, version: FeatureVersion) -> int:
-    """A size of problem that the algorithm can work on, as an int."""
-    shortest = IMPLEMENTATIONS[name].shortest
+def check_protocol(protocol: ProtocolName) -> ProtocolName:
+    """The name of a protocol."""
+    if not isinstance(protocol, str) or protocol not in get_args(ProtocolName):
+        raise ValueError(
+            f"The protocol is {shown(protocol)}; there are {' and '.join(map(repr, get_args(ProtocolName)))}."
+        )
+    return protocol
+
+
+def check_length(name: str, length: Any, version: FeatureVersion, *, varied: bool = False) -> int:
+    """A size of problem that the algorithm can work on, as an int; `varied` as the modern protocol trains."""
+    implementation = IMPLEMENTATIONS[name]
+    shortest = implementation.shortest
+    if varied and implementation.shortest_varied is not None:
+        shortest = implementation.shortest_varied
     if name in STRING_MATCHERS and version == "1.0":
         shortest -= 1  # what is counted leaves out the short string, of one character then
     return _whole_number(length, f"length for {name}", smallest=shortest, largest=LARGEST_LENGTH)

@@ -96,3 +96,5 @@ CORE_TASKS: tuple[str, ...] = (
     "matrix_chain_order",
     "naive_string_matcher",
 )
+
+STRING_MATCHERS: tuple[str, ...] = CLASSES[AlgorithmClass.STRINGS]

@@ -3,6 +3,8 @@
 Compiling all thirty algorithms takes minutes, so the machine code is kept on disk. numba's own cache would go on
 answering with old code after a file that a cached function *calls* was edited; here the cached functions carry a digest
 of every source file that can end up in them, so an edit is always seen.
+
+While compiled code runs, Python's other threads do, too: examples are made beside training.
 """
 
 import functools
@@ -39,9 +41,9 @@ def compiled_entry(function: Callable[..., Any], name: str, **names: Any) -> Cal
     if numba is None:
         return entry
     try:
-        return numba.njit(cache=True)(entry)
+        return numba.njit(cache=True, nogil=True)(entry)
     except RuntimeError:  # there is no folder that numba could write to
-        return numba.njit(entry)
+        return numba.njit(nogil=True)(entry)
 
 
 def entry(function: Function) -> Function:
@@ -51,9 +53,9 @@ def entry(function: Function) -> Function:
 
 @functools.cache
 def _source_digest(own_file: str) -> str:
-    """Digest of the file an entry stands in and of those whose functions it may call."""
+    """Digest of the file an entry stands in, of this one, and of those whose functions it may call."""
     folder = Path(__file__).parent
     sha = hashlib.sha256()
-    for path in (Path(own_file), folder / "random.py", *sorted((folder / "algorithms").rglob("*.py"))):
+    for path in (Path(own_file), Path(__file__), folder / "random.py", *sorted((folder / "algorithms").rglob("*.py"))):
         sha.update(path.read_bytes())
     return sha.hexdigest()[:16]

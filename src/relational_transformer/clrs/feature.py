@@ -1,4 +1,4 @@
-"""The vocabulary of features: stage, location, type, and the two published versions of the benchmark."""
+"""The vocabulary of features: stage, location, type, the two published versions of the benchmark, the two protocols."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,6 +8,10 @@ from typing import Literal
 FeatureVersion = Literal["1.0", "2.0"]
 """Whose features: "1.0" is what the paper used; dm-clrs 2.x adds quickselect's `pivot` hint and counts the
 nodes of a string-matching example, where 1.0 counts the characters of the haystack."""
+
+ProtocolName = Literal["paper", "modern"]
+"""Whose data: "paper" is the benchmark's original protocol of 2022, which the paper used; "modern" is that of Ibarz et
+al., *A Generalist Neural Algorithmic Learner* (2022), which most work since has used."""
 
 
 class Stage(StrEnum):
@@ -37,6 +41,8 @@ class Location(StrEnum):
 class Type(StrEnum):
     """What values a feature takes. A `mask` may be -1 where it has no meaning; so may one entry of a `categorical`.
 
+    A `permutation_pointer` is a one-hot matrix: row i marks the node before node i in a cyclic order.
+
     >>> Type("mask_one") is Type.MASK_ONE
     True
     """
@@ -47,6 +53,7 @@ class Type(StrEnum):
     MASK_ONE = "mask_one"
     POINTER = "pointer"
     SHOULD_BE_PERMUTATION = "should_be_permutation"
+    PERMUTATION_POINTER = "permutation_pointer"
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ CHARACTERS = 4
 Features = dict[str, np.ndarray]
 
 
-def positions(count: int, *sizes: int) -> np.ndarray:
-    """k / size for the nodes of one or several sequences, the same for every example: [count, sum of sizes]."""
-    return np.broadcast_to(np.concatenate([np.arange(size) / size for size in sizes]), (count, sum(sizes)))
+def positions(count: int, size: int) -> np.ndarray:
+    """k / size for the nodes of a sequence, the same for every example: [count, size]."""
+    return np.broadcast_to(np.arange(size) / size, (count, size))
 
 
 def keys(drawn: Drawn) -> Features:
@@ -78,12 +78,11 @@ def graph_and_source(drawn: Drawn) -> Features:
 
 def two_strings(drawn: Drawn) -> Features:
     """Which string a character belongs to (0 first, 1 second), where it stands in it, and which character it is."""
-    first, second = drawn
-    count = len(first)
-    string = np.repeat([0, 1], [first.shape[1], second.shape[1]])
-    characters = np.concatenate([first, second], axis=1)
+    characters, second_size = drawn
+    place, first_size = np.arange(characters.shape[1]), characters.shape[1] - second_size[:, None]
+    string = place >= first_size
     return {
-        "string": np.broadcast_to(string, characters.shape),
-        "pos": positions(count, first.shape[1], second.shape[1]),
+        "string": string,
+        "pos": np.where(string, (place - first_size) / second_size[:, None], place / first_size),
         "key": characters[:, :, None] == np.arange(CHARACTERS),
     }

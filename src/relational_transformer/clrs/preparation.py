@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from relational_transformer.clrs.dataset import SplitName, canonical, canonical_path
-from relational_transformer.clrs.feature import FeatureVersion
+from relational_transformer.clrs.feature import FeatureVersion, ProtocolName
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,19 @@ class Preparation:
     algorithm: str
     split: SplitName
     num_samples: int | None = None
-    version: FeatureVersion = "1.0"
+    version: FeatureVersion | None = None
+    protocol: ProtocolName = "paper"
     cache: Path | None = None
 
     def run(self) -> PreparedSplit:
         """Make the split, or check the one that is there."""
         start = time.perf_counter()
-        options = {"num_samples": self.num_samples, "version": self.version, "cache": self.cache}
+        options = {
+            "num_samples": self.num_samples,
+            "version": self.version,
+            "protocol": self.protocol,
+            "cache": self.cache,
+        }
         data = canonical(self.algorithm, self.split, **options)
         path = canonical_path(self.algorithm, self.split, **options)
         return PreparedSplit(

@@ -8,6 +8,8 @@ A stream is an int64 array [1249]: the 624 words of the Mersenne Twister (Matsum
 tempered (what is handed out), and the position of the next one.
 """
 
+import math
+
 import numpy as np
 
 from relational_transformer.clrs.compiled import compiled, entry
@@ -104,15 +106,22 @@ def fill_below(stream, bound, values):
                 filled += 1
 
 
-@compiled
-def fill_bernoulli(stream, chance, none, values):
-    """Fill a flat array with binomial draws of one trial, by inversion.
+def coin(chance: float) -> np.ndarray:
+    """What `fill_bernoulli` needs to know of a chance: the two thresholds of numpy's inversion, and whether a coin of
+    chance 1 - `chance` is thrown in its place, as numpy does above 1/2. All are rounded as numpy rounds them."""
+    flipped = chance > 0.5
+    rarer = 1.0 - chance if flipped else chance
+    none = math.exp(math.log(1.0 - rarer))
+    return np.array([none, rarer * none / (1.0 - rarer), flipped])
 
-    `none` is exp(log(1 - chance)), the chance of a 0 as numpy rounds it.
+
+@compiled
+def fill_bernoulli(stream, coin, values):
+    """Fill a flat array with binomial draws of one trial, by inversion; `coin` is `coin(chance)`.
 
     The thresholds are rounded numbers, so a draw very near 1 can pass both outcomes; numpy throws it away.
     """
-    most = chance * none / (1.0 - chance)
+    none, most, flipped = coin[0], coin[1], coin[2] == 1.0
     draws = np.empty(values.size, np.float64)
     filled = 0
     while filled < values.size:
@@ -120,8 +129,20 @@ def fill_bernoulli(stream, chance, none, values):
         fill_uniform(stream, wanted)
         for draw in wanted:
             if draw - none <= most:
-                values[filled] = draw > none
+                values[filled] = (draw > none) != flipped
                 filled += 1
+
+
+@entry
+def _whole_numbers(stream, bound, values):
+    fill_below(stream, bound, values)
+
+
+def whole_numbers(stream: np.ndarray, bound: int, count: int) -> np.ndarray:
+    """`count` whole numbers 0 .. bound - 1."""
+    values = np.empty(count, np.int64)
+    _whole_numbers(stream, bound, values)
+    return values
 
 
 @compiled

@@ -1,6 +1,7 @@
 """Random graphs: Erdos-Renyi, its acyclic kind, and four loosely connected communities.
 
-A graph is a float64 matrix [N, N]; 0 means no edge.
+A graph is a float64 matrix [N, N]; 0 means no edge. The chance of an edge is drawn anew for every graph from `chances`,
+all equally likely; where there is one only, nothing is drawn.
 """
 
 import math
@@ -8,16 +9,23 @@ import math
 import numpy as np
 
 from relational_transformer.clrs.compiled import compiled, entry
-from relational_transformer.clrs.random import fill_bernoulli, fill_uniform, next_below, shuffle
+from relational_transformer.clrs.random import coin, fill_bernoulli, fill_uniform, next_below, shuffle
 
 COMMUNITIES = 4
 # Between communities, edges are rare.
 BRIDGE_CHANCE = 0.01
 
+Chances = tuple[float, ...]
 
-def _none(chance: float) -> float:
-    """The chance of no edge, rounded as numpy rounds it."""
-    return math.exp(math.log(1.0 - chance))
+
+def _coins(chances: Chances) -> np.ndarray:
+    return np.stack([coin(chance) for chance in chances])
+
+
+@compiled
+def _fill_edges(stream, coins, edges):
+    """Choose a coin, then throw it for every edge."""
+    fill_bernoulli(stream, coins[next_below(stream, len(coins))], edges.reshape(-1))
 
 
 @compiled
@@ -38,13 +46,13 @@ def _shuffled(stream, size):
 
 
 @entry
-def _fill_undirected(stream, chance, none, weighted, graphs, sources, draw_sources):
+def _fill_undirected(stream, coins, weighted, graphs, sources, draw_sources):
     size = graphs.shape[1]
     edges = np.empty((size, size), np.int8)
     weights = np.ones((size, size))
     for example in range(len(graphs)):
         graph = graphs[example]
-        fill_bernoulli(stream, chance, none, edges.reshape(-1))
+        _fill_edges(stream, coins, edges)
         if weighted:
             fill_uniform(stream, weights.reshape(-1))
         for i in range(size):
@@ -59,17 +67,18 @@ def _fill_undirected(stream, chance, none, weighted, graphs, sources, draw_sourc
 
 
 @entry
-def _fill_directed(stream, chance, none, graphs):
-    fill_bernoulli(stream, chance, none, graphs.reshape(-1))
+def _fill_directed(stream, coins, graphs):
+    for example in range(len(graphs)):
+        _fill_edges(stream, coins, graphs[example])
 
 
 @entry
-def _fill_acyclic(stream, chance, none, weighted, graphs, sources, draw_sources):
+def _fill_acyclic(stream, coins, weighted, graphs, sources, draw_sources):
     size = graphs.shape[1]
     edges = np.empty((size, size), np.int8)
     weights = np.ones((size, size))
     for example in range(len(graphs)):
-        fill_bernoulli(stream, chance, none, edges.reshape(-1))
+        _fill_edges(stream, coins, edges)
         for i in range(size):
             edges[i, : i + 1] = 0
         order = _shuffled(stream, size)
@@ -81,20 +90,21 @@ def _fill_acyclic(stream, chance, none, weighted, graphs, sources, draw_sources)
 
 
 @entry
-def _fill_communities(stream, chance, none, rare, rare_none, graphs):
+def _fill_communities(stream, coins, rare_coin, graphs):
     size = graphs.shape[1]
     share = size // COMMUNITIES
     graph = np.empty((size, size))
     bridges = np.empty((size, size), np.int8)
     for example in range(len(graphs)):
         graph[:] = 0.0
+        inside = coins[next_below(stream, len(coins))]
         for community in range(COMMUNITIES):
             first = community * share
             last = first + share if community < COMMUNITIES - 1 else size
             block = np.empty((last - first, last - first), np.int8)
-            fill_bernoulli(stream, chance, none, block.reshape(-1))
+            fill_bernoulli(stream, inside, block.reshape(-1))
             graph[first:last, first:last] = block
-        fill_bernoulli(stream, rare, rare_none, bridges.reshape(-1))
+        fill_bernoulli(stream, rare_coin, bridges.reshape(-1))
         for i in range(size):
             for j in range(size):
                 # Bridges lead from earlier communities to later ones, so that they close no new cycles; inside a
@@ -109,64 +119,57 @@ def _empty(count: int, size: int) -> tuple[np.ndarray, np.ndarray]:
     return np.empty((count, size, size)), np.empty(count, np.int64)
 
 
-def directed(stream, count, length):
-    """Directed, every edge (and self-loop) with chance 1/2."""
+def directed(stream, count, length, chances: Chances):
+    """Directed: every edge (and self-loop) by one coin."""
     graphs, _ = _empty(count, length)
-    _fill_directed(stream, 0.5, _none(0.5), graphs)
+    _fill_directed(stream, _coins(chances), graphs)
     return (graphs,)
 
 
-def undirected_from_source(stream, count, length):
-    """Undirected: an edge where both of two coins of chance 1/2 say so; and a node to start from."""
+def undirected(stream, count, length, chances: Chances):
+    """Undirected: an edge where both of two coins say so."""
     graphs, sources = _empty(count, length)
-    _fill_undirected(stream, 0.5, _none(0.5), False, graphs, sources, True)
+    _fill_undirected(stream, _coins(chances), False, graphs, sources, False)
+    return (graphs,)
+
+
+def undirected_from_source(stream, count, length, chances: Chances):
+    """Like `undirected`, and a node to start from."""
+    graphs, sources = _empty(count, length)
+    _fill_undirected(stream, _coins(chances), False, graphs, sources, True)
     return graphs, sources
 
 
-def sparse(stream, count, length):
-    """Undirected, two coins of chance 1/5 an edge."""
+def weighted(stream, count, length, chances: Chances):
+    """Like `undirected`, with weights sqrt(u v + 0.001), u, v ~ U[0, 1]."""
     graphs, sources = _empty(count, length)
-    _fill_undirected(stream, 0.2, _none(0.2), False, graphs, sources, False)
+    _fill_undirected(stream, _coins(chances), True, graphs, sources, False)
     return (graphs,)
 
 
-def sparse_weighted(stream, count, length):
-    """Undirected, two coins of chance 1/5 an edge, weights sqrt(u v + 0.001) with u, v ~ U[0, 1]."""
-    graphs, sources = _empty(count, length)
-    _fill_undirected(stream, 0.2, _none(0.2), True, graphs, sources, False)
-    return (graphs,)
-
-
-def weighted(stream, count, length):
-    """Undirected, two coins of chance 1/2 an edge, weights sqrt(u v + 0.001) with u, v ~ U[0, 1]."""
-    graphs, sources = _empty(count, length)
-    _fill_undirected(stream, 0.5, _none(0.5), True, graphs, sources, False)
-    return (graphs,)
-
-
-def weighted_from_source(stream, count, length):
+def weighted_from_source(stream, count, length, chances: Chances):
     """Like `weighted`, and a node to start from."""
     graphs, sources = _empty(count, length)
-    _fill_undirected(stream, 0.5, _none(0.5), True, graphs, sources, True)
+    _fill_undirected(stream, _coins(chances), True, graphs, sources, True)
     return graphs, sources
 
 
-def acyclic(stream, count, length):
-    """A directed graph with edges from earlier to later nodes only, chance 1/2 each, the nodes then shuffled."""
+def acyclic(stream, count, length, chances: Chances):
+    """A directed graph with edges from earlier to later nodes only, the nodes then shuffled."""
     graphs, sources = _empty(count, length)
-    _fill_acyclic(stream, 0.5, _none(0.5), False, graphs, sources, False)
+    _fill_acyclic(stream, _coins(chances), False, graphs, sources, False)
     return (graphs,)
 
 
-def acyclic_weighted_from_source(stream, count, length):
+def acyclic_weighted_from_source(stream, count, length, chances: Chances):
     """Like `acyclic`, with weights U[0, 1] and a node to start from."""
     graphs, sources = _empty(count, length)
-    _fill_acyclic(stream, 0.5, _none(0.5), True, graphs, sources, True)
+    _fill_acyclic(stream, _coins(chances), True, graphs, sources, True)
     return graphs, sources
 
 
-def communities(stream, count, length):
-    """Four directed communities of chance 1/2, rare edges from one to a later one, the nodes then shuffled."""
+def communities(stream, count, length, chances: Chances):
+    """Four directed communities, rare edges from one to a later one, the nodes then shuffled."""
     graphs, _ = _empty(count, length)
-    _fill_communities(stream, 0.5, _none(0.5), BRIDGE_CHANCE, _none(BRIDGE_CHANCE), graphs)
+    _fill_communities(stream, _coins(chances), coin(BRIDGE_CHANCE), graphs)
     return (graphs,)

@@ -8,11 +8,12 @@ import numpy as np
 
 from relational_transformer.clrs.compiled import entry
 from relational_transformer.clrs.features import CHARACTERS
-from relational_transformer.clrs.random import fill_below, fill_bernoulli, fill_uniform
+from relational_transformer.clrs.random import coin, fill_below, fill_bernoulli, fill_uniform, next_below
 
 # The smallest |cross product| of three points that counts as a triangle.
 COLLINEAR = 1e-12
 DISK_RADIUS = 2.0
+LONGEST_NEEDLE = 8
 
 
 @entry
@@ -76,39 +77,48 @@ def _fill_characters(stream, characters):
 
 
 def string_halves(stream, count, length):
-    """Two random strings over four characters; of an odd length the first has the larger half."""
+    """Two random strings over four characters, one after the other, and the size of the second; of an odd length the
+    first has the larger half."""
     characters = np.empty((count, length), np.int64)
     _fill_characters(stream, characters.reshape(-1))
-    first = length - length // 2
-    return characters[:, :first].copy(), characters[:, first:].copy()
+    return characters, np.full(count, length // 2)
 
 
 @entry
-def _fill_matches(stream, haystacks, needles):
-    place = np.empty(1, np.int64)
-    for example in range(len(haystacks)):
-        haystack, needle = haystacks[example], needles[example]
+def _fill_matches(stream, characters, needle_sizes, longest):
+    for example in range(len(characters)):
+        if longest > 0:
+            needle_sizes[example] = 1 + next_below(stream, longest)
+        needle_size = needle_sizes[example]
+        size = characters.shape[1] - needle_size
+        haystack, needle = characters[example, :size], characters[example, size:]
         fill_below(stream, CHARACTERS, needle)
         fill_below(stream, CHARACTERS, haystack)
-        fill_below(stream, haystack.size - needle.size, place)
-        haystack[place[0] : place[0] + needle.size] = needle
+        place = next_below(stream, size - needle_size)
+        haystack[place : place + needle_size] = needle
 
 
 def haystack_and_needle(stream, count, length):
-    """A random string over four characters with a shorter one hidden in it; together they have `length` characters."""
-    needle = max(1, length // 5)
-    haystacks = np.empty((count, length - needle), np.int64)
-    needles = np.empty((count, needle), np.int64)
-    _fill_matches(stream, haystacks, needles)
-    return haystacks, needles
+    """A random string over four characters with a shorter one hidden in it, which follows it, and the size of the
+    shorter one: a fifth of `length`, which counts both."""
+    characters, needle_sizes = np.empty((count, length), np.int64), np.full(count, max(1, length // 5))
+    _fill_matches(stream, characters, needle_sizes, 0)
+    return characters, needle_sizes
+
+
+def haystack_and_varied_needle(stream, count, length):
+    """Like `haystack_and_needle`, the size of the needle being drawn first: 1 .. 8, all equally likely."""
+    characters, needle_sizes = np.empty((count, length), np.int64), np.empty(count, np.int64)
+    _fill_matches(stream, characters, needle_sizes, LONGEST_NEEDLE)
+    return characters, needle_sizes
 
 
 @entry
-def _fill_segments(stream, x, y):
-    coin = np.empty(1, np.int64)
+def _fill_segments(stream, fair_coin, x, y):
+    meet = np.empty(1, np.int64)
     for example in range(len(x)):
         a, b = x[example], y[example]
-        fill_bernoulli(stream, 0.5, 0.5, coin)
+        fill_bernoulli(stream, fair_coin, meet)
         while True:
             fill_uniform(stream, a)
             fill_uniform(stream, b)
@@ -117,7 +127,7 @@ def _fill_segments(stream, x, y):
             left_1 = (b[3] - b[1]) * (a[2] - a[1]) > (b[2] - b[1]) * (a[3] - a[1])
             left_2 = (b[2] - b[0]) * (a[1] - a[0]) > (b[1] - b[0]) * (a[2] - a[0])
             left_3 = (b[3] - b[0]) * (a[1] - a[0]) > (b[1] - b[0]) * (a[3] - a[0])
-            if (left_0 != left_1 and left_2 != left_3) == (coin[0] == 1):
+            if (left_0 != left_1 and left_2 != left_3) == (meet[0] == 1):
                 break
 
 
@@ -127,7 +137,7 @@ def two_segments(stream, count, length):
     There are four nodes whatever the length.
     """
     x, y = np.empty((count, 4)), np.empty((count, 4))
-    _fill_segments(stream, x, y)
+    _fill_segments(stream, coin(0.5), x, y)
     return x, y
 
 

@@ -5,20 +5,23 @@ from collections.abc import Iterator
 import numpy as np
 
 from relational_transformer.clrs.classes import CLASS_OF, TITLES
-from relational_transformer.clrs.feature import FeatureSpec, FeatureVersion, Location, Spec, Stage, Type
+from relational_transformer.clrs.feature import FeatureSpec, FeatureVersion, Location, ProtocolName, Spec, Stage, Type
 from relational_transformer.clrs.sampling import sample
 from relational_transformer.clrs.spec import spec_of
 
 INDENT = "  "
+POINTERS = (Type.POINTER, Type.SHOULD_BE_PERMUTATION, Type.PERMUTATION_POINTER)
 
 
-def show_example(name: str, length: int, seed: int, version: FeatureVersion = "1.0") -> Iterator[str]:
+def show_example(
+    name: str, length: int, seed: int, version: FeatureVersion | None = None, protocol: ProtocolName = "paper"
+) -> Iterator[str]:
     """The lines that show the first example of a seed: its inputs, every step of its trace, its outputs.
 
     From the second step on, only the hints that have changed are shown.
     """
-    example = sample(name, 1, length, seed, version=version)
-    spec = spec_of(name, version)
+    example = sample(name, 1, length, seed, version=version, protocol=protocol)
+    spec = spec_of(name, version, protocol=protocol)
     steps = int(example.lengths[0])
     yield f"{TITLES[name]} ({CLASS_OF[name]}): {example.num_nodes} nodes, {steps} step{'s' * (steps != 1)}, seed {seed}"
 
@@ -56,9 +59,11 @@ def _describe(feature: FeatureSpec, value: np.ndarray) -> list[str]:
     elif feature.type == Type.MASK and feature.location != Location.GRAPH:
         places = ("-".join(str(index) for index in place) for place in np.argwhere(value == 1))
         return [f"{{{', '.join(places)}}}"]
+    elif feature.type == Type.PERMUTATION_POINTER:
+        value = value.argmax(axis=-1)
     if value.ndim == 0:
         return [_number(value.item())]
-    if feature.type in (Type.POINTER, Type.SHOULD_BE_PERMUTATION) and value.ndim == 1:
+    if feature.type in POINTERS and value.ndim == 1:
         return [" ".join(f"{node}→{target}" for node, target in enumerate(value) if node != target) or "each to itself"]
     rows = [[_number(number) for number in row] for row in np.atleast_2d(value).tolist()]
     width = max(len(text) for row in rows for text in row)

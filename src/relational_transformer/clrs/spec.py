@@ -7,6 +7,7 @@ hints.
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from relational_transformer.clrs.checks import check_protocol
 from relational_transformer.clrs.classes import (
     ALGORITHMS,
     CLASS_OF,
@@ -15,7 +16,16 @@ from relational_transformer.clrs.classes import (
     TITLES,
     AlgorithmClass,
 )
-from relational_transformer.clrs.feature import FeatureSpec, FeatureVersion, Location, Spec, Stage, Type
+from relational_transformer.clrs.feature import (
+    FeatureSpec,
+    FeatureVersion,
+    Location,
+    ProtocolName,
+    Spec,
+    Stage,
+    Type,
+)
+from relational_transformer.clrs.modern import modern_spec
 
 __all__ = [
     "ALGORITHMS",
@@ -28,6 +38,7 @@ __all__ = [
     "FeatureSpec",
     "FeatureVersion",
     "Location",
+    "ProtocolName",
     "Spec",
     "Stage",
     "Type",
@@ -352,12 +363,27 @@ _PIVOT = FeatureSpec(Stage.HINT, Location.NODE, Type.MASK_ONE)
 _QUICKSELECT_2_0: Spec = MappingProxyType({**SPECS["quickselect"], "pivot": _PIVOT})
 
 
-def spec_of(name: str, version: FeatureVersion = "1.0") -> Spec:
-    """Features of an algorithm in the version asked for; the two versions differ in quickselect's `pivot` alone.
+_MODERN: dict[str, Spec] = {
+    name: modern_spec(name, _QUICKSELECT_2_0 if name == "quickselect" else spec) for name, spec in SPECS.items()
+}
+
+
+def spec_of(name: str, version: FeatureVersion | None = None, *, protocol: ProtocolName = "paper") -> Spec:
+    """Features of an algorithm as a protocol has them.
+
+    Args:
+        name: one of `ALGORITHMS`.
+        version: features of dm-clrs "1.0", as in the paper, or "2.0"; they differ in quickselect's `pivot` alone. The
+            modern protocol has those of "2.0".
+        protocol: "paper", or "modern" (see docs/clrs.md).
 
     >>> list(spec_of("bfs"))
     ['pos', 's', 'A', 'adj', 'pi', 'reach_h', 'pi_h']
+    >>> {name: str(feature.type) for name, feature in spec_of("insertion_sort", protocol="modern").items()}["pred"]
+    'permutation_pointer'
     """
+    if check_protocol(protocol) == "modern":
+        return _MODERN[name]
     if name == "quickselect" and version == "2.0":
         return _QUICKSELECT_2_0
     return SPECS[name]

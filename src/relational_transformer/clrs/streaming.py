@@ -25,7 +25,7 @@ def stream(
     *,
     workers: int = 0,
     first_batch: int = 0,
-    version: FeatureVersion = "1.0",
+    version: FeatureVersion | None = None,
 ) -> Iterator[Trajectories]:
     """Batches of new examples, one after the other, the same for a seed whatever the number of workers.
 
@@ -47,7 +47,7 @@ def stream(
     """
     check_name(name)
     batch_size = check_count(batch_size, "batch_size")
-    check_version(version)
+    version = check_version(version)
     check_length(name, length, version)
     seed = check_seed(seed)
     workers = check_count(workers, "number of workers", smallest=0)

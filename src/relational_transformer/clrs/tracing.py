@@ -24,6 +24,7 @@ _DTYPES = {
     Type.MASK_ONE: np.int8,
     Type.POINTER: np.int16,
     Type.SHOULD_BE_PERMUTATION: np.int16,
+    Type.PERMUTATION_POINTER: np.int8,
 }
 _AXES = {Location.GRAPH: 0, Location.NODE: 1, Location.EDGE: 2}
 
@@ -36,7 +37,8 @@ def dtype_of(feature: FeatureSpec) -> np.dtype:
 def shape_of(feature: FeatureSpec, num_nodes: int) -> tuple[int, ...]:
     """Shape of a feature of one example (at one step)."""
     classes = () if feature.classes is None else (feature.classes,)
-    return (num_nodes,) * _AXES[feature.location] + classes
+    one_hot = feature.type == Type.PERMUTATION_POINTER
+    return (num_nodes,) * (_AXES[feature.location] + one_hot) + classes
 
 
 def allocate(spec: Spec, stage: Stage, leading: tuple[int, ...], num_nodes: int) -> Arrays:

@@ -11,9 +11,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from relational_transformer.clrs import ALGORITHMS, FeatureVersion, SplitName
+from relational_transformer.clrs import ALGORITHMS, FeatureVersion, ProtocolName, SplitName
 from relational_transformer.clrs.checks import check_count, check_name
-from relational_transformer.clrs.dataset import SPLITS, cache_folder
+from relational_transformer.clrs.classes import STRING_MATCHERS
+from relational_transformer.clrs.dataset import MODERN_SPLITS, SPLITS, cache_folder
+from relational_transformer.clrs.modern import training_lengths
 from relational_transformer.clrs.preparation import Preparation, PreparedSplit, prepare
 from relational_transformer.clrs.show import show_example
 
@@ -27,16 +29,20 @@ class DataArguments:
     """Algorithms to make data of, for instance bfs or insertion_sort; all thirty (6 GB) if none is named."""
     show: bool = False
     """Print one example of each algorithm named, step by step, and make nothing."""
-    length: int = 8
-    """With --show: the size of the example."""
+    length: int | None = None
+    """With --show: the size of the example; 8 by default, or 20 for strings whose needles vary."""
     seed: int = 9
     """With --show: the seed of the example; of the first seeds some give graphs without edges."""
-    splits: tuple[SplitName, ...] = ("train", "val", "test")
-    """Which splits to make."""
+    protocol: ProtocolName = "paper"
+    """Whose data: that of the paper, or of the modern protocol, which trains on fresh examples and so has no train
+    split."""
+    splits: tuple[SplitName, ...] = ()
+    """Which splits to make: of train, val and test, all that the protocol has if none is named."""
     train_samples: int = SPLITS["train"].num_samples
     """Training examples of each algorithm: 10,000 in the paper, 1,000 in dm-clrs."""
-    version: FeatureVersion = "1.0"
-    """Features of dm-clrs 1.0, as in the paper, or of 2.0, which adds a hint to quickselect."""
+    version: FeatureVersion | None = None
+    """Features of dm-clrs 1.0, as in the paper, or of 2.0, which adds a hint to quickselect; the modern protocol has
+    those of 2.0."""
     cache: Path | None = None
     """Folder to keep data in; by default $RT_CACHE, or else ~/.cache/relational_transformer."""
     processes: int = os.cpu_count() or 1
@@ -52,7 +58,8 @@ def run(arguments: DataArguments) -> None:
         if not arguments.algorithms:
             raise ValueError("--show needs the name of an algorithm, for instance: rt data --show bellman_ford")
         for name in arguments.algorithms:
-            for line in show_example(name, arguments.length, arguments.seed, arguments.version):
+            length = _shown_length(name, arguments.protocol) if arguments.length is None else arguments.length
+            for line in show_example(name, length, arguments.seed, arguments.version, arguments.protocol):
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
         return
     names = arguments.algorithms or ALGORITHMS
@@ -61,19 +68,25 @@ def run(arguments: DataArguments) -> None:
     console.print(f"in {cache_folder(arguments.cache) / 'clrs'}", soft_wrap=True)
 
 
+def _shown_length(name: str, protocol: ProtocolName) -> int:
+    return training_lengths(name)[-1] if protocol == "modern" and name in STRING_MATCHERS else 8
+
+
 def _prepare(arguments: DataArguments, names: tuple[str, ...], console: Console) -> list[PreparedSplit]:
     check_count(arguments.processes, "number of processes")
     check_count(arguments.train_samples, "number of training examples")
+    splits = arguments.splits or tuple(MODERN_SPLITS if arguments.protocol == "modern" else SPLITS)
     preparations = [
         Preparation(
             algorithm=name,
             split=split,
             num_samples=arguments.train_samples if split == "train" else None,
             version=arguments.version,
+            protocol=arguments.protocol,
             cache=arguments.cache,
         )
         for name in dict.fromkeys(names)
-        for split in dict.fromkeys(arguments.splits)
+        for split in dict.fromkeys(splits)
     ]
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     prepared = []

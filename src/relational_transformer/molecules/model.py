@@ -7,13 +7,13 @@ from torch import Tensor, nn
 
 from relational_transformer.nn import Pretrained, RelationalTransformer
 from relational_transformer.nn.checks import (
-    check_alike,
     check_batches,
     check_choice,
     check_mask,
     check_size,
     check_tensor,
     check_vectors,
+    check_weights,
     shown,
 )
 from relational_transformer.nn.initialization import reset_linear
@@ -151,7 +151,7 @@ class MoleculeRegressor(Pretrained):
         for name, tensor, axes in (("bonds", bonds, 2), ("positions", positions, 1)):
             if any(length != num_atoms for length in tensor.shape[-1 - axes : -1]):
                 raise ValueError(f"{name} must be of the {num_atoms} atoms, got shape {list(tensor.shape)}")
-        check_alike("the weights", self.readout_in.weight, atoms=atoms, bonds=bonds, positions=positions)
+        check_weights(self.readout_in, atoms=atoms, bonds=bonds, positions=positions)
         if node_mask is None:
             raise ValueError("node_mask must be given, got None")
         check_mask("node_mask", node_mask, (num_atoms,), atoms)

@@ -1,7 +1,6 @@
 """Channels in multiples of eight, which the fast matrix products of a GPU ask for."""
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 ALIGNED = 8
@@ -18,18 +17,3 @@ def padded(tensor: Tensor, *dims: int) -> Tensor:
     if not any(extra.values()):
         return tensor
     return F.pad(tensor, [number for dim in range(-1, min(dims) - 1, -1) for number in (0, extra.get(dim, 0))])
-
-
-def align(tensor: Tensor, *dims: int) -> Tensor:
-    """The same where it is compiled, so that the zeros cost next to nothing; otherwise the tensor as it is."""
-    return padded(tensor, *dims) if torch.compiler.is_compiling() else tensor
-
-
-def aligned_linear(vectors: Tensor, linear: nn.Linear) -> Tensor:
-    """A Linear on vectors with aligned channels: the result has aligned channels, too, and zeros in those added.
-
-    >>> vectors = torch.randn(4, 6)
-    >>> aligned_linear(vectors, nn.Linear(6, 5)).shape, torch.compile(align, backend="eager")(vectors, -1).shape
-    (torch.Size([4, 5]), torch.Size([4, 8]))
-    """
-    return F.linear(vectors, align(linear.weight, -1, -2), align(linear.bias, -1))

@@ -20,10 +20,12 @@ from .checks import (
     check_size_or_zero,
     check_tensor,
     check_vectors,
+    check_weights,
     shown,
 )
 from .initialization import reset_linear
 from .padding import present_nodes
+from .plain import is_plain, replaceable
 
 
 class AttentionOutput(NamedTuple):
@@ -45,9 +47,9 @@ def causal_mask(size: int, device: torch.device | str | None = None) -> Tensor:
     >>> causal_mask(3).int().tolist()
     [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
     """
-    if not torch.compiler.is_compiling():
+    if not isinstance(size, torch.SymInt):  # which an exporter leaves open
         check_size_or_zero(size=size)
-        _check_device(device)
+    _check_device(device)
     return torch.ones(size, size, dtype=torch.bool, device=device).tril()
 
 
@@ -115,34 +117,58 @@ def _attend(
     need_weights: bool,
 ) -> AttentionOutput:
     """`relational_attention` of what is known to fit, and to be finite wherever the mask hides it."""
-    size = query.shape[-1]
     if not need_weights and kernels.enabled(edges):
         messages = kernels.relational_attention(
             query, key, value, edges, edge_weight, num_heads=num_heads, attention_mask=attention_mask
         )
         return AttentionOutput(messages, None)
 
-    head_size = size // num_heads
-    heads = (num_heads, head_size)
-    edge_query_key = F.linear(edges, edge_weight[: 2 * size])  # [..., Nq, Nk, 2·H·D]
+    size = query.shape[-1]
+    weights = _weights(query, key, F.linear(edges, edge_weight[: 2 * size]), num_heads, attention_mask)
+    context = weights.transpose(-1, -2) @ edges.to(weights.dtype)  # [..., Nq, H, edge_size]
+    value_weight = edge_weight[2 * size :].unflatten(0, (num_heads, -1)).to(weights.dtype)  # [H, D, edge_size]
+    edge_part = context.movedim(-2, -3) @ value_weight.transpose(-1, -2)  # [..., H, Nq, D]
+    return _output(weights, value, edge_part, need_weights)
+
+
+def _attend_along(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    edge_qkv: Tensor,
+    num_heads: int,
+    attention_mask: Tensor | None,
+    need_weights: bool,
+) -> AttentionOutput:
+    """The same, of the queries, keys and values of every edge, [..., Nq, Nk, 3·H·D]."""
+    size = query.shape[-1]
+    weights = _weights(query, key, edge_qkv[..., : 2 * size], num_heads, attention_mask)
+    edge_value = edge_qkv[..., 2 * size :].unflatten(-1, (num_heads, -1)).to(weights.dtype)  # [..., Nq, Nk, H, D]
+    edge_part = (weights.unsqueeze(-1) * edge_value).sum(-3).movedim(-2, -3)  # [..., H, Nq, D]
+    return _output(weights, value, edge_part, need_weights)
+
+
+def _weights(query: Tensor, key: Tensor, edge_query_key: Tensor, num_heads: int, mask: Tensor | None) -> Tensor:
+    """Attention weights [..., Nq, Nk, H], of nodes' and edges' queries and keys, the latter [..., Nq, Nk, 2·H·D]."""
     edge_query, edge_key = edge_query_key.chunk(2, dim=-1)
     products = (query.unsqueeze(-2) + edge_query) * (key.unsqueeze(-3) + edge_key)  # [..., Nq, Nk, H·D]
+    by_head = products.unflatten(-1, (num_heads, -1))
     # Scores and softmax in float32 at least, whatever autocast chose for the products.
     precise = torch.promote_types(products.dtype, torch.float32)
-    scores = products.unflatten(-1, heads).sum(-1, dtype=precise) * head_size**-0.5  # [..., Nq, Nk, H]
-    if attention_mask is not None:
-        attention_mask = attention_mask.unsqueeze(-1)
-        scores = scores.masked_fill(~attention_mask, torch.finfo(precise).min)
+    scores = by_head.sum(-1, dtype=precise) * by_head.shape[-1] ** -0.5  # [..., Nq, Nk, H]
+    if mask is not None:
+        scores = scores.masked_fill(~mask.unsqueeze(-1), torch.finfo(precise).min)
     weights = scores.softmax(dim=-2)
-    if attention_mask is not None:
-        weights = weights.masked_fill(~attention_mask, 0.0)  # a row without any neighbour: zeros
-    weights = weights.to(products.dtype)
+    if mask is not None:
+        weights = weights.masked_fill(~mask.unsqueeze(-1), 0.0)  # a row without any neighbour: zeros
+    return weights.to(products.dtype)
 
+
+def _output(weights: Tensor, value: Tensor, edge_part: Tensor, need_weights: bool) -> AttentionOutput:
+    """Messages of nodes' values [..., Nk, H·D] and of what the edges' values add up to, [..., H, Nq, D]."""
     by_head = weights.movedim(-1, -3)  # [..., H, Nq, Nk]
-    node_part = by_head @ value.unflatten(-1, heads).movedim(-2, -3).to(weights.dtype)  # [..., H, Nq, D]
-    context = weights.transpose(-1, -2) @ edges.to(weights.dtype)  # [..., Nq, H, edge_size]
-    value_weight = edge_weight[2 * size :].unflatten(0, heads).to(weights.dtype)  # [H, D, edge_size]
-    edge_part = context.movedim(-2, -3) @ value_weight.transpose(-1, -2)  # [..., H, Nq, D]
+    values = value.unflatten(-1, (by_head.shape[-3], -1)).movedim(-2, -3)  # [..., H, Nk, D]
+    node_part = by_head @ values.to(weights.dtype)
     messages = (node_part + edge_part).movedim(-3, -2).flatten(-2)
     return AttentionOutput(messages, by_head if need_weights else None)
 
@@ -153,6 +179,9 @@ class RelationalAttention(nn.Module):
     `node_qkv` and `edge_qkv` hold the three projections of nodes and of edges, stacked in the order q, k, v. With
     `global_size` a vector of the whole graph is projected as well and added to every q, k and v (the paper's `att`).
     The output is the concatenation of the heads, without an output projection.
+
+    A plain Linear is applied in pieces: `edge_qkv` gives queries and keys of every edge, and values once for each node,
+    as $\sum_j a_{ij} W e_{ij} = W \sum_j a_{ij} e_{ij}$. One that is wrapped or quantised, or has hooks, is called.
 
     Shapes: nodes [..., N, node_size], edges [..., N, N, edge_size] -> messages [..., N, num_heads·head_size].
     Cross-attention: pass the attended nodes as `context` [..., Nk, node_size], with edges [..., N, Nk, edge_size].
@@ -186,6 +215,7 @@ class RelationalAttention(nn.Module):
             if linear is not None:
                 reset_linear(linear)
 
+    @replaceable
     def forward(
         self,
         nodes: Tensor,
@@ -222,18 +252,21 @@ class RelationalAttention(nn.Module):
 
         # The biases of the edge (and global) projections act on every pair alike: add them to the nodes, N times
         # fewer than the edges.
-        shared = self.edge_qkv.bias
+        splits_edges = is_plain(self.edge_qkv)
+        shared = self.edge_qkv.bias if splits_edges else nodes.new_zeros(3 * self.num_heads * self.head_size)
         if self.global_qkv is not None and globals is not None:
             shared = shared + self.global_qkv(globals).unsqueeze(-2)
         if context is None:
             query, key, value = (self.node_qkv(nodes) + shared).chunk(3, dim=-1)
         else:
             size = self.num_heads * self.head_size
-            weight, bias = self.node_qkv.weight, self.node_qkv.bias
-            query = F.linear(nodes, weight[:size], bias[:size]) + shared[..., :size]
-            key, value = (F.linear(context, weight[size:], bias[size:]) + shared[..., size:]).chunk(2, dim=-1)
+            query = _some_channels(self.node_qkv, nodes, slice(None, size)) + shared[..., :size]
+            key_value = _some_channels(self.node_qkv, context, slice(size, None)) + shared[..., size:]
+            key, value = key_value.chunk(2, dim=-1)
         if read is not None:
             query, key, value, edges = _only_attended(query, key, value, edges, read)
+        if not splits_edges:
+            return _attend_along(query, key, value, self.edge_qkv(edges), self.num_heads, mask, need_weights)
         return _attend(query, key, value, edges, self.edge_qkv.weight, self.num_heads, mask, need_weights)
 
     def _check(
@@ -252,7 +285,7 @@ class RelationalAttention(nn.Module):
         check_globals(globals, self.global_size, "an attention")
         num_queries, num_keys = nodes.shape[-2], (nodes if context is None else context).shape[-2]
         check_edges(edges, num_queries, num_keys)
-        check_alike("the weights", self.node_qkv.weight, nodes=nodes, context=context, edges=edges, globals=globals)
+        check_weights(self.node_qkv, nodes=nodes, context=context, edges=edges, globals=globals)
         check_mask("node_mask", node_mask, (num_keys,), nodes)
         check_mask("attention_mask", attention_mask, (num_queries, num_keys), nodes)
         check_batches(
@@ -267,6 +300,13 @@ class RelationalAttention(nn.Module):
     def extra_repr(self) -> str:
         sizes = f"node_size={self.node_size}, edge_size={self.edge_size}, heads={self.num_heads}x{self.head_size}"
         return sizes + (f", global_size={self.global_size}" if self.global_size else "")
+
+
+def _some_channels(linear: nn.Linear, vectors: Tensor, channels: slice) -> Tensor:
+    """Some of the channels that a Linear makes of vectors; the others are made only where it has to be called."""
+    if is_plain(linear):
+        return F.linear(vectors, linear.weight[channels], linear.bias[channels])
+    return linear(vectors)[..., channels]
 
 
 def _check_attention(

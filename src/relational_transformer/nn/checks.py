@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, broadcast_shapes
-from torch.compiler import is_compiling
+from torch import Tensor, broadcast_shapes, nn
 
 LARGEST_SIZE = 2**16
 """Of a vector. Larger ones are mistakes, and would fill any memory before they are found to be."""
@@ -115,10 +114,7 @@ def check_parts(name: str, parts: Sequence[Any], size: int, *lengths: int | None
 
 
 def check_batches(**given: tuple[Tensor | None, int]) -> None:
-    """What comes before so many axes of its own must fit together: it is the same in all tensors, or repeated. Not
-    looked at by a compiler, which may leave sizes open."""
-    if is_compiling():
-        return
+    """What comes before so many axes of its own must fit together: it is the same in all tensors, or repeated."""
     batches = {
         name: tuple(tensor.shape)[: max(0, tensor.dim() - own)]
         for name, (tensor, own) in given.items()
@@ -176,6 +172,13 @@ def check_alike(what: str, first: Tensor, **tensors: Tensor | None) -> None:
             has_double = torch.float64 in (tensor.dtype, first.dtype)  # which autocast leaves alone
             if has_double or not autocasts(first.device):
                 raise ValueError(f"{name} must have the dtype of {what} ({first.dtype}), got {tensor.dtype}")
+
+
+def check_weights(linear: nn.Module, **tensors: Tensor | None) -> None:
+    """Tensors that a Linear reads must be like its weight. One that is quantised has no weight to be like."""
+    weight = getattr(linear, "weight", None)
+    if isinstance(weight, Tensor) and weight.is_floating_point():
+        check_alike("the weights", weight, **tensors)
 
 
 def check_dense(name: str, tensor: Tensor) -> None:

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .checks import LARGEST_SIZE, check_alike, check_batches, check_flag, check_size, check_tensor
+from .checks import LARGEST_SIZE, check_batches, check_flag, check_size, check_tensor, check_weights
 from .initialization import reset_linear
+from .plain import can_be_cut, is_plain, replaceable
 
 
 class ConcatLinear(nn.Linear):
@@ -39,12 +40,42 @@ class ConcatLinear(nn.Linear):
     def reset_parameters(self) -> None:
         reset_linear(self)
 
+    @replaceable
     def forward(self, *parts: Tensor) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
         for number, part in enumerate(parts):
             check_tensor(f"parts[{number}]", part)
-            check_alike("the weights", self.weight, **{f"parts[{number}]": part})
+            check_weights(self, **{f"parts[{number}]": part})
         check_batches(**{f"parts[{number}]": (part, 1) for number, part in enumerate(parts)})
+        if not can_be_cut(self.weight):
+            return F.linear(concatenated(parts), self.weight, self.bias)
         return sum_of_products(parts, self.weight, self.bias)
+
+
+def linear_of_parts(linear: nn.Module, parts: Sequence[Tensor]) -> Tensor:
+    """A Linear on the concatenation of parts, which is built only where the module has to be called.
+
+    >>> linear, parts = nn.Linear(3 + 4, 2), (torch.randn(5, 5, 3), torch.randn(1, 1, 4))
+    >>> split = linear_of_parts(linear, parts)
+    >>> handle = linear.register_forward_hook(lambda module, arguments, output: print("called"))
+    >>> torch.allclose(linear_of_parts(linear, parts), split, atol=1e-6)
+    called
+    True
+    """
+    if is_plain(linear):
+        return sum_of_products(parts, linear.weight, linear.bias)  # pyright: ignore[reportArgumentType]
+    return linear(concatenated(parts))
+
+
+def concatenated(parts: Sequence[Tensor]) -> Tensor:
+    """The parts side by side, repeated along the axes that they do not have.
+
+    >>> concatenated((torch.zeros(5, 3), torch.ones(2, 1, 4))).shape
+    torch.Size([2, 5, 7])
+    """
+    if len(parts) == 1:
+        return parts[0]
+    batch = torch.broadcast_shapes(*(part.shape[:-1] for part in parts))
+    return torch.cat([part.expand(*batch, -1) for part in parts], dim=-1)
 
 
 def sum_of_products(parts: Sequence[Tensor], weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -18,9 +18,12 @@ from .checks import (
     check_sizes,
     check_tensor,
     check_vectors,
+    check_weights,
 )
+from .concat_linear import linear_of_parts
 from .initialization import reset_linear
 from .padding import present_edges, present_nodes
+from .plain import EPSILON, is_plain, replaceable
 
 
 def edge_update(
@@ -39,7 +42,7 @@ def edge_update(
     feed_forward_out_bias: Tensor,
     feed_forward_norm_weight: Tensor,
     feed_forward_norm_bias: Tensor,
-    eps: float = 1e-5,
+    eps: float = EPSILON,
     dropout: float = 0.0,
     node_mask: Tensor | None = None,
 ) -> Tensor:
@@ -159,7 +162,8 @@ class EdgeUpdate(nn.Module):
     """`edge_update` with its weights.
 
     `message_in` reads the concatenation (e_ij, e_ji, n_j, n_i), in that order (and the global vector, if there is one),
-    but is applied piece by piece: the nodes' pieces N times instead of N².
+    but is applied piece by piece: the nodes' pieces N times instead of N². A Linear or LayerNorm that is wrapped or
+    quantised, or has hooks, is called.
 
     Shapes: edges [..., N, N, edge_size], nodes [..., N, node_size] -> edges [..., N, N, edge_size].
 
@@ -185,6 +189,7 @@ class EdgeUpdate(nn.Module):
         self.node_size = node_size
         self.edge_size = edge_size
         self.global_size = global_size
+        self.hidden_sizes = (message_size, feed_forward_size)
         self.dropout = dropout
         self.message_in = nn.Linear(2 * edge_size + 2 * node_size + global_size, message_size)
         self.message_out = nn.Linear(message_size, edge_size)
@@ -200,6 +205,7 @@ class EdgeUpdate(nn.Module):
         self.norm.reset_parameters()
         self.feed_forward_norm.reset_parameters()
 
+    @replaceable
     def forward(
         self,
         edges: Tensor,
@@ -217,6 +223,8 @@ class EdgeUpdate(nn.Module):
             self._check(edges, nodes, globals, node_mask)
             if node_mask is not None:
                 nodes, edges = present_nodes(nodes, node_mask), present_edges(edges, node_mask)
+        if not all(is_plain(child) for child in self.children()):
+            return self._call_modules(edges, nodes, globals)
         sizes = [self.edge_size, self.edge_size, self.node_size, self.node_size, self.global_size]
         own, reverse, sender, receiver, whole = self.message_in.weight.split(sizes, dim=1)
         senders = F.linear(nodes, sender, self.message_in.bias)
@@ -239,22 +247,30 @@ class EdgeUpdate(nn.Module):
             self.feed_forward_out.bias,
             self.feed_forward_norm.weight,
             self.feed_forward_norm.bias,
-            eps=self.norm.eps,
+            eps=EPSILON,
             dropout=self.dropout if self.training else 0.0,
         )
+
+    def _call_modules(self, edges: Tensor, nodes: Tensor, globals: Tensor | None) -> Tensor:
+        """The equations as they are printed, with every module called."""
+        parts = [edges, edges.transpose(-2, -3), nodes.unsqueeze(-3), nodes.unsqueeze(-2)]
+        parts += [] if globals is None else [globals.unsqueeze(-2).unsqueeze(-2)]
+        message = F.relu(linear_of_parts(self.message_in, parts))  # [..., N, N, hidden]
+        middle = self.norm(edges + F.dropout(self.message_out(message), self.dropout, self.training))
+        update = self.feed_forward_out(F.relu(self.feed_forward_in(middle)))
+        return self.feed_forward_norm(middle + F.dropout(update, self.dropout, self.training))
 
     def _check(self, edges: Tensor, nodes: Tensor, globals: Tensor | None, node_mask: Tensor | None) -> None:
         check_vectors("nodes", nodes, self.node_size, axes=2)
         check_vectors("edges", edges, self.edge_size, axes=3)
         check_edges(edges, nodes.shape[-2], nodes.shape[-2])
         check_globals(globals, self.global_size, "an edge update")
-        check_alike("the weights", self.message_in.weight, edges=edges, nodes=nodes, globals=globals)
+        check_weights(self.message_in, edges=edges, nodes=nodes, globals=globals)
         check_mask("node_mask", node_mask, (nodes.shape[-2],), nodes)
         check_batches(edges=(edges, 3), nodes=(nodes, 2), globals=(globals, 1), node_mask=(node_mask, 1))
 
     def extra_repr(self) -> str:
-        hidden = (self.message_in.out_features, self.feed_forward_in.out_features)
-        return f"node_size={self.node_size}, edge_size={self.edge_size}, hidden_sizes={hidden}"
+        return f"node_size={self.node_size}, edge_size={self.edge_size}, hidden_sizes={self.hidden_sizes}"
 
 
 def _check(

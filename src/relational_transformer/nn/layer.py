@@ -8,7 +8,6 @@ from torch.nn import functional as F
 from . import kernels
 from .attention import RelationalAttention
 from .checks import (
-    check_alike,
     check_batches,
     check_edges,
     check_flag,
@@ -18,10 +17,12 @@ from .checks import (
     check_size,
     check_sizes,
     check_vectors,
+    check_weights,
 )
 from .edge_update import EdgeUpdate
 from .initialization import reset_linear
 from .padding import present_edges, present_nodes
+from .plain import replaceable
 from .pretrained import Pretrained
 
 
@@ -132,6 +133,7 @@ class RelationalTransformerLayer(Pretrained):
         if self.edge_update is not None:
             self.edge_update.reset_parameters()
 
+    @replaceable
     def forward(
         self,
         nodes: Tensor,
@@ -150,7 +152,7 @@ class RelationalTransformerLayer(Pretrained):
             if node_mask is not None:
                 nodes, edges = present_nodes(nodes, node_mask), present_edges(edges, node_mask)
         has_mask = node_mask is not None or attention_mask is not None
-        if not has_mask and kernels.is_one_kernel(self, nodes, edges):
+        if not has_mask and kernels.fits_one_kernel(self, nodes, edges):
             return LayerOutput(*kernels.whole_layer(nodes, edges, dict(self.named_parameters())))
         messages = self.attention(
             nodes,
@@ -180,7 +182,7 @@ class RelationalTransformerLayer(Pretrained):
         check_globals(globals, self.global_size, "a layer")
         num_nodes = nodes.shape[-2]
         check_edges(edges, num_nodes, num_nodes)
-        check_alike("the weights", self.node_output.weight, nodes=nodes, edges=edges, globals=globals)
+        check_weights(self.node_output, nodes=nodes, edges=edges, globals=globals)
         check_mask("node_mask", node_mask, (num_nodes,), nodes)
         check_mask("attention_mask", attention_mask, (num_nodes, num_nodes), nodes)
         check_batches(

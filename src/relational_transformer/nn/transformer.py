@@ -8,7 +8,6 @@ from torch.nn import functional as F
 
 from .checks import (
     MOST_LAYERS,
-    check_alike,
     check_batches,
     check_choice,
     check_mask,
@@ -16,10 +15,12 @@ from .checks import (
     check_size,
     check_size_or_zero,
     check_sizes,
+    check_weights,
 )
-from .concat_linear import ConcatLinear
+from .concat_linear import ConcatLinear, concatenated, linear_of_parts
 from .layer import RelationalTransformerLayer
 from .padding import present_edges, present_nodes
+from .plain import replaceable
 from .pretrained import Pretrained
 
 GlobalMode = Literal["cat", "core", "att"]
@@ -139,6 +140,7 @@ class RelationalTransformer(Pretrained):
             assert isinstance(layer, RelationalTransformerLayer)
             layer.reset_parameters()
 
+    @replaceable
     def forward(
         self,
         nodes: Tensor | tuple[Tensor, ...],
@@ -164,7 +166,7 @@ class RelationalTransformer(Pretrained):
             if attention_mask is not None:
                 pairs = attention_mask.expand(*attention_mask.shape[:-2], num_nodes, num_nodes)
                 attention_mask = F.pad(pairs, (1, 0, 1, 0), value=True)
-        layer_globals = _joined(global_parts) if self.global_mode == "att" and global_parts else None
+        layer_globals = concatenated(global_parts) if self.global_mode == "att" and global_parts else None
         for layer in self.layers:
             node_vectors, edge_vectors = layer(
                 node_vectors, edge_vectors, node_mask, attention_mask, layer_globals, checked=True
@@ -189,12 +191,11 @@ class RelationalTransformer(Pretrained):
         check_parts("nodes", node_parts, self.node_input_size, num_nodes)
         check_parts("edges", edge_parts, self.edge_input_size, num_nodes, num_nodes)
         check_parts("globals", global_parts, self.global_input_size)
-        weight = self.node_input.weight
         for name, parts in {"nodes": node_parts, "edges": edge_parts, "globals": global_parts}.items():
             for part in parts:
-                check_alike("the weights", weight, **{name: part})
-        check_mask("node_mask", node_mask, (num_nodes,), weight)
-        check_mask("attention_mask", attention_mask, (num_nodes, num_nodes), weight)
+                check_weights(self.node_input, **{name: part})
+        check_mask("node_mask", node_mask, (num_nodes,), node_parts[0])
+        check_mask("attention_mask", attention_mask, (num_nodes, num_nodes), node_parts[0])
         check_batches(
             **_numbered("nodes", node_parts, 2),
             **_numbered("edges", edge_parts, 3),
@@ -210,8 +211,9 @@ class RelationalTransformer(Pretrained):
         if self.global_mode == "cat":
             node_parts += tuple(part.unsqueeze(-2) for part in global_parts)
             edge_parts += tuple(part.unsqueeze(-2).unsqueeze(-2) for part in global_parts)
-        node_vectors, edge_vectors = self.node_input(*node_parts), self.edge_input(*edge_parts)
-        core = None if self.global_input is None else self.global_input(*global_parts)
+        node_vectors = linear_of_parts(self.node_input, node_parts)
+        edge_vectors = linear_of_parts(self.edge_input, edge_parts)
+        core = None if self.global_input is None else linear_of_parts(self.global_input, global_parts)
         return self.with_core(node_vectors, edge_vectors, core)
 
     @staticmethod
@@ -246,11 +248,3 @@ def _parts(value: Tensor | tuple[Tensor, ...] | None) -> tuple[Tensor, ...]:
 def _numbered(name: str, parts: tuple[Tensor, ...], own: int) -> dict[str, tuple[Tensor | None, int]]:
     """The parts of an input as `check_batches` takes them."""
     return {name if len(parts) == 1 else f"{name}[{number}]": (part, own) for number, part in enumerate(parts)}
-
-
-def _joined(parts: tuple[Tensor, ...]) -> Tensor:
-    """The parts side by side, repeated along the batch axes that they do not have."""
-    if len(parts) == 1:
-        return parts[0]
-    batch = torch.broadcast_shapes(*(part.shape[:-1] for part in parts))
-    return torch.cat([part.expand(*batch, -1) for part in parts], dim=-1)

@@ -78,9 +78,8 @@ class GAT(Processor):
     def forward(
         self, features: GraphState, hidden: GraphState, adjacency: Tensor | None, node_mask: Tensor | None = None
     ) -> GraphState:
-        from_nodes = self.layers[0].from_nodes
-        assert isinstance(from_nodes, nn.Linear)
-        features, hidden = enter(features, hidden, adjacency, node_mask, from_nodes.weight, self.hidden_size)
+        from_nodes = self.layers[0].get_submodule("from_nodes")
+        features, hidden = enter(features, hidden, adjacency, node_mask, from_nodes, self.hidden_size)
         nodes = torch.cat([features.nodes, hidden.nodes], dim=-1)
         pairs = neighbours(adjacency, node_mask)
         for layer in self.layers:

@@ -4,6 +4,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from relational_transformer.nn.initialization import reset_linear
+from relational_transformer.nn.plain import is_plain
 
 from .gat import GAT, FullGAT, attend
 
@@ -18,6 +19,7 @@ class GATv2Layer(nn.Module):
 
     def __init__(self, node_size: int, size: int, num_heads: int) -> None:
         super().__init__()
+        self.num_heads = num_heads
         self.from_nodes = nn.Linear(node_size, 4 * size)  # values, skip, W_1, W_2, stacked
         self.from_edges = nn.Linear(size, size)
         self.from_globals = nn.Linear(size, size)
@@ -34,8 +36,11 @@ class GATv2Layer(nn.Module):
         values, skip, sender, receiver = self.from_nodes(nodes).chunk(4, dim=-1)
         receiver = receiver + self.from_globals(globals).unsqueeze(-2)
         pairs = sender.unsqueeze(-3) + receiver.unsqueeze(-2) + self.from_edges(edges)  # [..., i, j, size]
-        by_head = F.leaky_relu(pairs).unflatten(-1, self.score.weight.shape)
-        scores = (by_head * self.score.weight).sum(-1) + self.score.bias  # [..., i, j, H]
+        by_head = F.leaky_relu(pairs).unflatten(-1, (self.num_heads, -1))
+        if is_plain(self.score):
+            scores = (by_head * self.score.weight).sum(-1) + self.score.bias  # [..., i, j, H]
+        else:
+            scores = self.score(by_head).diagonal(dim1=-2, dim2=-1)
         return self.norm(F.relu(attend(scores, values, adjacency) + skip))
 
 

@@ -6,10 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from relational_transformer.nn.alignment import align, aligned_linear
 from relational_transformer.nn.checks import MOST_LAYERS, check_size
 from relational_transformer.nn.initialization import reset_linear
+from relational_transformer.nn.plain import is_plain
 
+from .alignment import align, aligned_linear
 from .processor import GraphState, Processor, enter, neighbours
 from .settings import Settings
 
@@ -45,6 +46,17 @@ class MessagePassingLayer(nn.Module):
         self.norm.reset_parameters()
 
     def forward(self, nodes: Tensor, edges: Tensor, globals: Tensor, adjacency: Tensor | None) -> Tensor:
+        if all(is_plain(child) for child in self.children()):
+            return self._apply_weights(nodes, edges, globals, adjacency)
+        receiver, sender, skip = self.from_nodes(nodes).chunk(3, dim=-1)
+        receiver = receiver + self.from_globals(globals).unsqueeze(-2)
+        messages = F.relu(_pairs(sender, receiver, edges) + self.from_edges(edges))
+        messages = self.message_out(F.relu(self.message_hidden(messages)))
+        received = _received(messages, nodes, adjacency)
+        return self.norm(F.relu(skip + self.from_messages(received)))
+
+    def _apply_weights(self, nodes: Tensor, edges: Tensor, globals: Tensor, adjacency: Tensor | None) -> Tensor:
+        """The same with biases where they are added least often, and with aligned channels where it is compiled."""
         nodes, edges, globals = align(nodes, -1), align(edges, -1), align(globals, -1)
         stacked = self.from_nodes.weight.unflatten(0, (3, -1)), self.from_nodes.bias.unflatten(0, (3, -1))
         weight, bias = align(stacked[0], -1, -2).flatten(0, 1), align(stacked[1], -1).flatten()
@@ -52,17 +64,27 @@ class MessagePassingLayer(nn.Module):
         # What all messages to a node have in common is added once a node, not once a message: the bias of edges
         # before the pairs, the last bias after the maximum, which it does not change.
         receiver = receiver + aligned_linear(globals, self.from_globals).unsqueeze(-2) + align(self.from_edges.bias, -1)
-        alone = edges.dim() == nodes.dim()
-        pairs = receiver + sender if alone else receiver.unsqueeze(-3) + sender.unsqueeze(-2)
-        # [..., sender a, receiver c, size]
+        pairs = _pairs(sender, receiver, edges)
         messages = F.relu(pairs + F.linear(edges, align(self.from_edges.weight, -1, -2)))
         messages = F.relu(aligned_linear(messages, self.message_hidden))
         messages = F.linear(messages, align(self.message_out.weight, -1, -2))
-        if adjacency is not None:
-            messages = torch.where(adjacency.unsqueeze(-1), messages, _NOT_ADJACENT)
-        received = (messages if alone else messages.amax(-3)) + align(self.message_out.bias, -1)
+        received = _received(messages, nodes, adjacency) + align(self.message_out.bias, -1)
         updated = F.relu(skip + aligned_linear(received, self.from_messages))
         return self.norm(updated[..., : self.from_messages.out_features])
+
+
+def _pairs(sender: Tensor, receiver: Tensor, edges: Tensor) -> Tensor:
+    """Sums for each pair, [..., sender a, receiver c, size]; of a node and itself where edges are given for nodes."""
+    if edges.dim() == receiver.dim():
+        return receiver + sender
+    return receiver.unsqueeze(-3) + sender.unsqueeze(-2)
+
+
+def _received(messages: Tensor, nodes: Tensor, adjacency: Tensor | None) -> Tensor:
+    """The largest message to each node, [..., N, size]."""
+    if adjacency is not None:
+        messages = torch.where(adjacency.unsqueeze(-1), messages, _NOT_ADJACENT)
+    return messages if messages.dim() == nodes.dim() else messages.amax(-3)
 
 
 class PGN(Processor):
@@ -74,16 +96,15 @@ class PGN(Processor):
         super().__init__()
         check_size(hidden_size=hidden_size)
         check_size(MOST_LAYERS, num_layers=num_layers)
+        self.hidden_size = hidden_size
         self.layers = nn.ModuleList(
             MessagePassingLayer(hidden_size if index else 2 * hidden_size, hidden_size) for index in range(num_layers)
         )
 
     @property
-    def fit(self) -> tuple[Tensor, int]:
-        """A weight, and the size of vectors that a step must have."""
-        layer = self.layers[0]
-        assert isinstance(layer, MessagePassingLayer)
-        return layer.from_nodes.weight, layer.from_messages.out_features
+    def fit(self) -> tuple[nn.Module, int]:
+        """What reads nodes first, and the size of vectors that a step must have."""
+        return self.layers[0].get_submodule("from_nodes"), self.hidden_size
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:

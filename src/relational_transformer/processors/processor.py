@@ -4,7 +4,7 @@ from typing import ClassVar, NamedTuple, Self
 
 from torch import Tensor, nn
 
-from relational_transformer.nn.checks import check_alike, check_batches, check_mask, check_vectors, shown
+from relational_transformer.nn.checks import check_batches, check_mask, check_vectors, check_weights, shown
 from relational_transformer.nn.padding import present_edges, present_nodes
 
 from .settings import Settings
@@ -91,11 +91,11 @@ def enter(
     hidden: GraphState,
     adjacency: Tensor | None,
     node_mask: Tensor | None,
-    weight: Tensor,
+    linear: nn.Module,
     size: int,
 ) -> tuple[GraphState, GraphState]:
-    """Features and hidden nodes of a step, once they are known to fit a processor of this size whose parameters are
-    like `weight`; with zeros for what is absent."""
+    """Features and hidden nodes of a step, once they are known to fit a processor of this size that reads them with
+    `linear`; with zeros for what is absent."""
     for name, state in {"features": features, "hidden": hidden}.items():
         if not isinstance(state, GraphState):
             raise ValueError(f"{name} must be a GraphState, got {shown(state)}")
@@ -113,9 +113,9 @@ def enter(
         shape = [*batch, *[num_nodes] * (axes - 1), size]
         if list(tensor.shape) != shape:
             raise ValueError(f"{name} must have shape {shape}, as features.nodes has it, got {list(tensor.shape)}")
-        check_alike("the weights", weight, **{name: tensor})
-    check_mask("adjacency", adjacency, (num_nodes, num_nodes), weight)
-    check_mask("node_mask", node_mask, (num_nodes,), weight)
+        check_weights(linear, **{name: tensor})
+    check_mask("adjacency", adjacency, (num_nodes, num_nodes), features.nodes)
+    check_mask("node_mask", node_mask, (num_nodes,), features.nodes)
     check_batches(**{"features.nodes": (features.nodes, 2)}, adjacency=(adjacency, 2), node_mask=(node_mask, 1))
     return (features, hidden) if node_mask is None else (_present(features, node_mask), _present(hidden, node_mask))
 

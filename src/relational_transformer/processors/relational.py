@@ -6,6 +6,7 @@ from torch import Tensor
 
 from relational_transformer.nn import RelationalTransformer
 from relational_transformer.nn.checks import shown
+from relational_transformer.nn.plain import replaceable
 from relational_transformer.nn.transformer import GlobalMode
 
 from .processor import GraphState, Processor
@@ -63,6 +64,7 @@ class RelationalProcessor(Processor):
             update_edges=settings.update_edges,
         )
 
+    @replaceable
     def forward(
         self, features: GraphState, hidden: GraphState, adjacency: Tensor | None, node_mask: Tensor | None = None
     ) -> GraphState:

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from relational_transformer.nn import ConcatLinear
 from relational_transformer.nn.checks import MOST_LAYERS, check_size
 from relational_transformer.nn.initialization import reset_linear
+from relational_transformer.nn.plain import replaceable
 
 from .processor import GraphState, Processor, enter
 from .settings import Settings, check_heads
@@ -65,6 +66,7 @@ class TransformerLayer(nn.Module):
         self.norm.reset_parameters()
         self.feed_forward_norm.reset_parameters()
 
+    @replaceable
     def forward(self, nodes: Tensor, node_mask: Tensor | None) -> Tensor:
         query, key, value = self.qkv(nodes).unflatten(-1, (3, self.num_heads, -1)).unbind(-3)  # [..., N, H, D]
         few = torch.compiler.is_compiling() and nodes.shape[-2] <= FEW_NODES
@@ -81,6 +83,7 @@ class Transformer(Processor):
         check_heads(hidden_size, num_heads)
         check_size(MOST_LAYERS, num_layers=num_layers)
         check_size(node_hidden_size=node_hidden_size)
+        self.hidden_size = hidden_size
         self.node_input = ConcatLinear(3 * hidden_size, hidden_size)
         self.layers = nn.ModuleList(
             TransformerLayer(hidden_size, num_heads, node_hidden_size) for _ in range(num_layers)
@@ -92,12 +95,11 @@ class Transformer(Processor):
             settings.hidden_size, settings.num_layers, settings.num_heads, node_hidden_size=settings.node_hidden_size
         )
 
+    @replaceable
     def forward(
         self, features: GraphState, hidden: GraphState, adjacency: Tensor | None, node_mask: Tensor | None = None
     ) -> GraphState:
-        features, hidden = enter(
-            features, hidden, adjacency, node_mask, self.node_input.weight, self.node_input.out_features
-        )
+        features, hidden = enter(features, hidden, adjacency, node_mask, self.node_input, self.hidden_size)
         assert features.globals is not None
         # Nodes are few: one product of the concatenation takes less time than three without it.
         whole = features.globals.unsqueeze(-2).expand_as(features.nodes)

@@ -177,9 +177,9 @@ class RelationalTransformerConv(Pretrained):
 
     def _run_sparse(self, nodes: Tensor, edges: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor, AttentionWeights]:
         layer = self.layer
-        projection = layer.attention.edge_qkv
-        query, key, value = (layer.attention.node_qkv(nodes) + projection.bias).chunk(3, dim=-1)
-        messages, weights = attend_along_edges(query, key, value, edge_index, edges, projection.weight, self.heads)
+        # What edges bring is added up in the precision of the weights, whatever autocast chose for the products.
+        node_qkv = layer.attention.node_qkv(nodes).to(self.no_edge.dtype)
+        messages, weights = attend_along_edges(node_qkv, layer.attention.edge_qkv(edges), edge_index, self.heads)
         nodes = layer.node_norm(nodes + self._drop(layer.node_output(messages)))
         update = layer.node_feed_forward_out(layer.node_feed_forward_in(nodes).relu())
         nodes = layer.node_feed_forward_norm(nodes + self._drop(update))

@@ -75,16 +75,16 @@ def sparse_relational_attention(
     if list(edge_weight.shape) != [3 * size, edges.shape[-1]]:
         raise ValueError(f"edge_weight must be [3 x {size}, {edges.shape[-1]}], got shape {list(edge_weight.shape)}")
     check_alike("query", query, key=key, value=value, edges=edges, edge_weight=edge_weight)
-    return attend_along_edges(query, key, value, edge_index.long(), edges, edge_weight, num_heads)
+    node_qkv = torch.cat([query, key, value], dim=-1)
+    return attend_along_edges(node_qkv, F.linear(edges, edge_weight), edge_index.long(), num_heads)
 
 
-def attend_along_edges(
-    query: Tensor, key: Tensor, value: Tensor, edge_index: Tensor, edges: Tensor, edge_weight: Tensor, num_heads: int
-) -> SparseAttentionOutput:
-    """`sparse_relational_attention` of what is known to fit."""
+def attend_along_edges(node_qkv: Tensor, edge_qkv: Tensor, edge_index: Tensor, num_heads: int) -> SparseAttentionOutput:
+    """`sparse_relational_attention` of queries, keys and values, of nodes [N, 3·H·D] and of edges [E, 3·H·D]."""
     source, target = edge_index
+    query, key, value = node_qkv.chunk(3, dim=-1)  # [N, H·D] each
+    edge_query, edge_key, edge_value = edge_qkv.chunk(3, dim=-1)  # [E, H·D] each
     num_nodes, head_size = query.shape[0], query.shape[1] // num_heads
-    edge_query, edge_key, edge_value = F.linear(edges, edge_weight).chunk(3, dim=-1)  # [E, H·D] each
     products = (query[target] + edge_query) * (key[source] + edge_key)
     # Scores and softmax in float32 at least, as in the dense attention.
     precise = torch.promote_types(products.dtype, torch.float32)

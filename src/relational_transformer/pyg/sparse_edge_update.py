@@ -6,6 +6,7 @@ from torch.nn import functional as F
 
 from relational_transformer.nn import EdgeUpdate
 from relational_transformer.nn.checks import check_alike, check_tensor
+from relational_transformer.nn.plain import is_plain
 
 from .checks import check_count, check_edge_index, check_rows
 
@@ -18,20 +19,28 @@ def sparse_edge_update(update: EdgeUpdate, edges: Tensor, nodes: Tensor, edge_in
     Shapes: edges [E, edge_size], nodes [N, node_size], edge_index [2, E] (source j, target i), no_edge [edge_size] ->
     [E, edge_size].
     """
+    hidden = _hidden(update, edges, nodes, edge_index, no_edge)
+    change = update.message_out(hidden.relu())
+    middle = update.norm(edges + F.dropout(change, update.dropout, update.training))
+    change = update.feed_forward_out(update.feed_forward_in(middle).relu())
+    return update.feed_forward_norm(middle + F.dropout(change, update.dropout, update.training))
+
+
+def _hidden(update: EdgeUpdate, edges: Tensor, nodes: Tensor, edge_index: Tensor, no_edge: Tensor) -> Tensor:
+    """What `message_in` makes of (e_ij, e_ji, n_j, n_i), [E, hidden]."""
     source, target = edge_index
+    if not is_plain(update.message_in):
+        reverse = _mean_of_reverse_edges(edges, edge_index, nodes.shape[0], no_edge)
+        return update.message_in(torch.cat([edges, reverse, nodes[source], nodes[target]], dim=-1))
+    # Projected first: the hidden layer is smaller than edges and nodes, and it is what is gathered.
     sizes = [update.edge_size, update.edge_size, update.node_size, update.node_size]
     own_weight, reverse_weight, sender_weight, receiver_weight = update.message_in.weight.split(sizes, dim=1)
-    # Projected first: the hidden layer is smaller than edges and nodes, and it is what is gathered.
     reverse = _mean_of_reverse_edges(
         F.linear(edges, reverse_weight), edge_index, nodes.shape[0], F.linear(no_edge, reverse_weight)
     )
     senders = F.linear(nodes, sender_weight, update.message_in.bias)
     receivers = F.linear(nodes, receiver_weight)
-    hidden = F.linear(edges, own_weight) + reverse + senders[source] + receivers[target]  # [E, hidden]
-    change = update.message_out(hidden.relu())
-    middle = update.norm(edges + F.dropout(change, update.dropout, update.training))
-    change = update.feed_forward_out(update.feed_forward_in(middle).relu())
-    return update.feed_forward_norm(middle + F.dropout(change, update.dropout, update.training))
+    return F.linear(edges, own_weight) + reverse + senders[source] + receivers[target]
 
 
 def mean_of_reverse_edges(values: Tensor, edge_index: Tensor, num_nodes: int, missing: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 import relational_transformer
-from relational_transformer.nn.kernels.dispatch import current_mode
+from relational_transformer.nn.kernels import current_mode
 
 
 def provenance(device: torch.device, commits: Sequence[str | None]) -> dict[str, Any]:

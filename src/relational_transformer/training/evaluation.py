@@ -10,7 +10,7 @@ from torch import Tensor
 from relational_transformer.fleet.over_seeds import Parameters, over_seeds
 from relational_transformer.fleet.pieces import Pieces
 from relational_transformer.fleet.precision import Precision, for_computing
-from relational_transformer.nn.kernels.whole_layer.packing import Orders
+from relational_transformer.nn.kernels import ForInference, Orders
 from relational_transformer.reasoning.features import Packed
 from relational_transformer.reasoning.folded_steps import FoldedCarry, answer, begin, go_on
 from relational_transformer.reasoning.folding import Folded
@@ -18,7 +18,7 @@ from relational_transformer.reasoning.network import Network
 from relational_transformer.reasoning.scores import count_all, mean_score
 
 from .data import Split
-from .fused_step import ForInference, kernel_layers
+from .fused_step import kernel_layers
 
 CHANNELS_AT_ONCE = {"cuda": 100_000_000, "cpu": 40_000_000}
 """Channels of the edge vectors of all seeds that are evaluated together: enough to fill the device, and it bounds the

@@ -5,7 +5,10 @@ import torch
 
 from relational_transformer.nn import kernels
 from relational_transformer.nn.attention import relational_attention
-from relational_transformer.nn.kernels.attention import attention_backward_operator, attention_operator
+from relational_transformer.nn.kernels import attention, attention_backward
+from relational_transformer.nn.kernels.attention import attention_operator
+from relational_transformer.nn.kernels.attention_backward import attention_backward_operator
+from relational_transformer.nn.kernels.attention_tiles import parts_of_edges
 from tests.nn.kernels.cases import (
     DEVICE,
     AttentionCase,
@@ -160,10 +163,8 @@ def test_the_backward_operator_gives_under_vmap_what_it_gives_alone():
 
 @pytest.mark.parametrize(("rows", "seeds", "keys"), [(1, 1, 4), (2, 2, 4), (3, 1, 4), (7, 2, 4), (2, 1, 20)])
 def test_graphs_and_rows_may_share_the_buffer_a_few_at_a_time(monkeypatch, rows: int, seeds: int, keys: int):
-    from relational_transformer.nn.kernels import attention_backward, attention_forward
-
     case = AttentionCase(queries=3, keys=keys, heads=2, head_size=8, edge_size=16, graphs=3, seeds=seeds, masked=True)
-    for module in (attention_forward, attention_backward):
+    for module in (attention, attention_backward):
         monkeypatch.setattr(module, "PAIR_BUFFER_BYTES", rows * seeds * case.keys * 2 * 16 * 4)
     assert_at_most_twice_the_plain_error(case, torch.float32)
 
@@ -180,8 +181,6 @@ def test_graphs_and_rows_may_share_the_buffer_a_few_at_a_time(monkeypatch, rows:
 def test_parts_of_the_edges_fit_the_buffer_and_are_about_equal(
     graphs: int, nodes: int, width: int, seeds: int, expected: list[tuple[int, int]]
 ):
-    from relational_transformer.nn.kernels.attention_parts import parts_of_edges
-
     edges = torch.empty(seeds, graphs, nodes, nodes, 64, dtype=torch.bfloat16, device="meta")
     parts = parts_of_edges(edges, width, 32 * 2**20)
     assert [(part.graphs, part.rows) for part in parts] == expected

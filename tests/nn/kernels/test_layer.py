@@ -46,3 +46,17 @@ def test_a_compiled_fleet_of_layers_gives_the_same_gradients():
             results.append([out, *torch.autograd.grad(out.square().sum(), leaves)])
     for eager, compiled in zip(*results, strict=True):
         torch.testing.assert_close(compiled, eager)
+
+
+@pytest.mark.parametrize("name", ["attention.edge_qkv", "edge_update.message_in", "edge_update.norm"])
+def test_a_module_with_a_hook_is_called_where_kernels_are_asked_for(name: str):
+    torch.manual_seed(0)
+    layer = RelationalTransformerLayer(node_size=8, edge_size=16, num_heads=2, head_size=4, node_hidden_size=8)
+    layer = layer.to(DEVICE)
+    nodes, edges = torch.randn(1, 3, 8, device=DEVICE), torch.randn(1, 3, 3, 16, device=DEVICE)
+    expected, calls = layer(nodes, edges), []
+    layer.get_submodule(name).register_forward_hook(lambda *_: calls.append(name))
+    with kernels.use_kernels(True):
+        output = layer(nodes, edges)
+    assert len(calls) == 1
+    torch.testing.assert_close(output, expected, rtol=1e-4, atol=1e-4)

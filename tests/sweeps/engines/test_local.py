@@ -1,6 +1,5 @@
 """Runs in processes of their own, some of them killed."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -12,15 +11,16 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from relational_transformer.runs import RunFolder
 from relational_transformer.sweeps import Run, sweep
 from relational_transformer.sweeps.engines import EngineOptions, LocalEngine, open_engine
 from relational_transformer.sweeps.engines.local import Worker
 from relational_transformer.sweeps.execution import wait_until_free
 from tests.lobster.small import small_config as small_lobster
 from tests.sweeps.small import impossible_cell, rows_of, scores_alone, scores_of, small_cell, small_runs
+from tests.traps.trap import Traps
 
-PARTS = 40
-"""Of a run that is to be killed: so many that somebody who waits for the first one comes before the last one."""
+PARTS = 10
 
 DRIVER = f"""
 import sys
@@ -39,26 +39,20 @@ TASKS = ("bfs", "binary_search", "insertion_sort", "heapsort")
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def test_one_that_fails_is_given_up_and_one_that_is_killed_goes_on(tmp_path: Path):
-    """A run that nobody can train, and one whose process is killed after its first checkpoint.
+def test_one_that_fails_is_given_up_and_one_that_is_killed_goes_on(traps: Traps, tmp_path: Path):
+    """A run that nobody can train, and one whose process is killed after its third checkpoint.
 
     The two begin in one process, which the first of them brings down; from then on that one is alone.
     """
     impossible, killed = small_runs(tmp_path, impossible_cell(), CELL)
     engine = LocalEngine(["cpu"], at_once=2, checkpoint_seconds=0.0)
-    events, rows, victims = [], [], []
-
-    def kill_once() -> None:
-        rows.append(rows_of(killed))
-        if rows[-1] and not victims:
-            victims.extend(worker.process.pid for worker in engine.workers if worker.runs == [killed])
-            os.kill(victims[0], signal.SIGKILL)
-
+    traps.lay(RunFolder(killed.folder).metrics, 3, signal.SIGKILL)
+    events, rows = [], []
     outcome = sweep(
         [impossible, killed],
         engine,
         report=lambda event: events.append((event.run, event.what, event.detail)),
-        tick=kill_once,
+        tick=lambda: rows.append(rows_of(killed)),
         tick_seconds=0.01,
     )
     assert outcome.done == (killed,)
@@ -75,27 +69,16 @@ def test_one_that_fails_is_given_up_and_one_that_is_killed_goes_on(tmp_path: Pat
     assert all("ValueError: num_heads must divide hidden_size=8, got num_heads=3" in error for error in errors)
 
 
-def test_a_process_works_through_its_queue_and_only_those_under_way_are_suspected_when_it_is_killed(tmp_path: Path):
+def test_a_process_works_through_its_queue_and_only_those_under_way_are_suspected_when_it_is_killed(
+    traps: Traps, tmp_path: Path
+):
     """Four runs, two at once: the process is killed when one is done and two are under way; the fourth never began."""
-    cells = [small_cell(task, seeds=(0,), parts=parts) for task, parts in zip(TASKS, (2, 30, 30, 2), strict=True)]
+    cells = [small_cell(task, seeds=(0,), parts=parts) for task, parts in zip(TASKS, (2, 8, 8, 2), strict=True)]
     runs = small_runs(tmp_path, *cells)
     engine = LocalEngine(["cpu"], at_once=2, checkpoint_seconds=0.0)
-    events, processes = [], []
-
-    def kill_once() -> None:
-        pids = {worker.process.pid for worker in engine.workers} - set(processes)
-        processes.extend(pids)
-        if len(processes) == 1 and rows_of(runs[2]):
-            processes.append(0)
-            os.kill(processes[0], signal.SIGKILL)
-
-    outcome = sweep(
-        runs,
-        engine,
-        report=lambda event: events.append((event.run.config.task, event.what)),
-        tick=kill_once,
-        tick_seconds=0.01,
-    )
+    traps.lay(RunFolder(runs[2].folder).metrics, 2, signal.SIGKILL)
+    events = []
+    outcome = sweep(runs, engine, report=lambda event: events.append((event.run.config.task, event.what)))
     assert outcome.done == tuple(runs)
     first, second, third, fourth = TASKS
     assert events[:3] == [(first, "done"), (second, "lost"), (third, "lost")]
@@ -135,23 +118,26 @@ def test_runs_that_may_take_much_memory_share_a_process_where_that_is_asked_for(
 
 
 @pytest.mark.slow
-def test_a_sweep_that_was_stopped_and_killed_goes_on_and_ends_with_the_same_numbers(tmp_path: Path):
+def test_a_sweep_that_was_stopped_and_killed_goes_on_and_ends_with_the_same_numbers(traps: Traps, tmp_path: Path):
+    """Each time the worker is met in the middle of a save."""
     (run,) = small_runs(tmp_path, CELL)
+    trap = traps.lay(RunFolder(run.folder).metrics, 2)
 
     def stop() -> None:
-        if rows_of(run):
+        if trap.is_sprung:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         sweep([run], LocalEngine(["cpu"], checkpoint_seconds=0.0), tick=stop, tick_seconds=0.01)
     stopped_at = rows_of(run)
 
+    trap = traps.lay(RunFolder(run.folder).metrics, 2)
     driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(tmp_path)])
-    while rows_of(run) == stopped_at and driver.poll() is None:
+    while not trap.is_sprung and driver.poll() is None:
         time.sleep(0.01)
     driver.kill()  # its worker has nobody left to work for
     driver.wait()
-    wait_until_free(run.folder, patience=60.0)
+    wait_until_free(run.folder, patience=600.0)
     killed_at = rows_of(run)
 
     assert 0 < stopped_at < killed_at < PARTS

@@ -3,7 +3,6 @@
 import importlib
 import signal
 import sys
-import threading
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -16,23 +15,21 @@ from relational_transformer.runs import RunFolder
 from relational_transformer.runs.checkpoint import read_checkpoint, save_checkpoint
 from relational_transformer.sweeps import Run, sweep
 from relational_transformer.sweeps.engines import EngineOptions, LocalEngine, RayEngine, open_engine, ray_cluster
-from relational_transformer.sweeps.engines.engine import Ended
 from relational_transformer.sweeps.engines.ray_cluster import check_shared
 from relational_transformer.sweeps.execution import wait_until_free
 from tests.sweeps.small import impossible_cell, rows_of, scores_alone, scores_of, small_cell, small_runs
 from tests.training.small import small_config
+from tests.traps.trap import Traps
 
 pytest.importorskip("ray")
 
-PARTS = 40
-PARTS_AT_ONCE = 100
-"""Of runs on two nodes: so many that the one whose process starts first is not done when the other begins."""
+PARTS = 10
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
 DAY = 24 * 60 * 60.0
 
 
 @pytest.fixture
-def cluster(request: pytest.FixtureRequest, one_thread, monkeypatch: pytest.MonkeyPatch) -> Iterator:
+def cluster(request: pytest.FixtureRequest, one_thread, traps: Traps, monkeypatch: pytest.MonkeyPatch) -> Iterator:
     """Two nodes that take a run each; with the parameter 0, the head takes none."""
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.setenv("RAY_worker_niceness", "0")  # else runs wait for whatever else the machine does
@@ -71,20 +68,21 @@ def seconds_of(run: Run) -> float:
 
 
 @pytest.mark.slow
-def test_a_run_whose_node_is_killed_goes_on_from_its_checkpoint_on_the_node_that_is_left(cluster, tmp_path: Path):
-    cells = [small_cell(seeds=(seed,), parts=PARTS_AT_ONCE) for seed in (0, 1)]
+def test_a_run_whose_node_is_killed_goes_on_from_its_checkpoint_on_the_node_that_is_left(
+    cluster, traps: Traps, tmp_path: Path
+):
+    """Both wait with their third checkpoint behind them; one is killed, and then the other goes on."""
+    cells = [small_cell(seeds=(seed,), parts=PARTS) for seed in (0, 1)]
     runs = small_runs(tmp_path / "ray", *cells)
+    waiting = {run: traps.lay(RunFolder(run.folder).metrics, 3) for run in runs}
     engine = RayEngine(cluster.address, checkpoint_seconds=0.0)
     assert (engine.device, engine.slots) == ("cpu", 2)
     events: list[tuple[Run, str]] = []
-    at_the_kill: dict[Run, int] = {}
     parts_kept: dict[Run, int] = {}
     metrics_kept: dict[Run, list] = {}
 
     def kill_a_node_when_both_have_saved() -> None:
-        rows = {run: rows_of(run) for run in runs}
-        if all(rows.values()) and not at_the_kill:
-            at_the_kill.update(rows)
+        if cluster.worker_nodes and all(trap.is_sprung for trap in waiting.values()):
             (killed,) = cluster.worker_nodes
             cluster.remove_node(killed, allow_graceful=False)
 
@@ -93,20 +91,21 @@ def test_a_run_whose_node_is_killed_goes_on_from_its_checkpoint_on_the_node_that
         if event.what == "lost":
             parts_kept[event.run] = add_a_day(event.run)
             metrics_kept[event.run] = RunFolder(event.run.folder).read_metrics()
+            (other,) = (run for run in runs if run != event.run)
+            waiting[other].release()
 
     outcome = sweep(runs, engine, report=report, tick=kill_a_node_when_both_have_saved, tick_seconds=0.05)
     assert (outcome.done, outcome.given_up) == (tuple(runs), {})
-    assert all(0 < rows < PARTS_AT_ONCE for rows in at_the_kill.values()), "the nodes did not work at once"
     assert engine.slots == 1
 
     assert Counter(what for _, what in events) == {"lost": 1, "done": 2}
     (lost,) = parts_kept
     (kept,) = (run for run in runs if run != lost)
     assert {run for run, what in events if what == "done"} == {lost, kept}
-    assert at_the_kill[lost] <= parts_kept[lost] < PARTS_AT_ONCE
+    assert (len(metrics_kept[lost]), parts_kept[lost]) == (2, 3)
     assert seconds_of(kept) < DAY < seconds_of(lost), "the lost run began anew"
     assert RunFolder(lost.folder).read_metrics()[: len(metrics_kept[lost])] == metrics_kept[lost]
-    assert [rows_of(run) for run in runs] == [PARTS_AT_ONCE] * 2
+    assert [rows_of(run) for run in runs] == [PARTS] * 2
 
     local = small_runs(tmp_path / "local", *cells)
     sweep(local, LocalEngine(["cpu", "cpu"]))
@@ -115,18 +114,18 @@ def test_a_run_whose_node_is_killed_goes_on_from_its_checkpoint_on_the_node_that
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cluster", [0], indirect=True)
-def test_a_node_that_joins_goes_on_with_what_a_killed_one_began(cluster, tmp_path: Path):
+def test_a_node_that_joins_goes_on_with_what_a_killed_one_began(cluster, traps: Traps, tmp_path: Path):
     cells = small_cell(seeds=(0,), parts=PARTS), small_cell(seeds=(1, 2))
     first, second = runs = small_runs(tmp_path / "ray", *cells)
     engine = RayEngine(cluster.address, checkpoint_seconds=0.0)
     assert engine.slots == 1
     events: list[tuple[Run, str]] = []
     rows: list[int] = []
-    killed = []
+    killed, trap = [], traps.lay(RunFolder(first.folder).metrics, 3)
 
     def replace_the_node_when_the_first_run_has_begun() -> None:
         rows.append(rows_of(first))
-        if rows[-1] and not killed:
+        if trap.is_sprung and not killed:
             killed.extend(cluster.worker_nodes)
             cluster.remove_node(killed[0], allow_graceful=False)
             cluster.add_node(**NODE)
@@ -153,18 +152,21 @@ def test_a_node_that_joins_goes_on_with_what_a_killed_one_began(cluster, tmp_pat
 
 
 @pytest.mark.slow
-def test_runs_that_are_stopped_save_themselves_and_the_same_sweep_goes_on_from_there(cluster, tmp_path: Path):
-    """No run would save itself within the hour, were it not stopped. The third waits for a node."""
-    cells = [small_cell(seeds=(seed,), parts=parts) for seed, parts in enumerate((PARTS_AT_ONCE, PARTS_AT_ONCE, 4))]
+def test_runs_that_are_stopped_save_themselves_and_the_same_sweep_goes_on_from_there(
+    cluster, traps: Traps, tmp_path: Path
+):
+    """No run would save itself within the hour, were it not stopped, which two are at their first step. The third waits
+    for a node."""
+    cells = [small_cell(seeds=(seed,), parts=parts) for seed, parts in enumerate((PARTS, PARTS, 4))]
     *begun, waiting = runs = small_runs(tmp_path / "ray", *cells)
+    beginning = [traps.lay(RunFolder(run.folder).config) for run in begun]
     options = EngineOptions("ray", address=cluster.address, checkpoint_seconds=3600.0)
     engine = open_engine(options)
     assert isinstance(engine, RayEngine)
     assert (engine.device, engine.slots, engine.checkpoint_seconds) == ("cpu", 2, 3600.0)
 
     def stop_when_two_have_begun() -> None:
-        assert not any(run.is_begun for run in runs)
-        if all(RunFolder(run.folder).config.exists() for run in begun):
+        if all(trap.is_sprung for trap in beginning):
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt, match="stopped; what was done is saved"):
@@ -173,7 +175,7 @@ def test_runs_that_are_stopped_save_themselves_and_the_same_sweep_goes_on_from_t
     assert not RunFolder(waiting.folder).config.exists()
     parts_kept = [add_a_day(run) for run in begun]
     assert parts_kept == [rows_of(run) for run in begun]
-    assert all(0 < parts < PARTS_AT_ONCE for parts in parts_kept)
+    assert all(0 < parts < PARTS for parts in parts_kept)
 
     events: list[tuple[Run, str]] = []
     engine = open_engine(options)
@@ -214,24 +216,15 @@ def test_nobody_at_the_address_is_one_clear_sentence_at_once(address: str):
         RayEngine(address)
 
 
-def ended_with(result: Path, run: Run, seconds: float) -> Ended:
-    """What becomes of a run whose result is shown so many seconds after its end."""
+def test_a_result_that_a_network_file_system_shows_late_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    run, result = Run("clrs", small_config(), tmp_path), RunFolder(tmp_path).result
     engine = RayEngine.__new__(RayEngine)
     engine._ray = SimpleNamespace(get=lambda reference: None)
-    timer = threading.Timer(seconds, result.write_text, ["{}"])
-    timer.start()
-    try:
-        return engine._judge(None, run)
-    finally:
-        timer.join()
-
-
-def test_a_result_that_a_network_file_system_shows_late_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    run = Run("clrs", small_config(), tmp_path)
-    assert ended_with(RunFolder(tmp_path).result, run, 0.2).error is None
-    RunFolder(tmp_path).result.unlink()
+    monkeypatch.setattr(ray_cluster.time, "sleep", lambda seconds: result.write_text("{}"))  # after the first look
+    assert engine._judge(None, run).error is None
+    result.unlink()
     monkeypatch.setattr(ray_cluster, "SECONDS_TO_APPEAR", 0.0)
-    assert "its result is not in" in (ended_with(RunFolder(tmp_path).result, run, 0.2).error or "")
+    assert "its result is not in" in (engine._judge(None, run).error or "")
 
 
 def test_storage_that_is_not_shared_is_named(tmp_path: Path):

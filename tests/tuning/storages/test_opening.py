@@ -104,7 +104,7 @@ def test_who_is_killed_while_writing_holds_up_nobody(tmp_path):
     create_journal(path)
     victim = context.Process(target=workers.hold_the_journal, args=(str(path), holding))
     victim.start()
-    assert holding.wait(120)
+    assert holding.wait(600)
     victim.kill()
     victim.join()
     assert open_study(open_storage(str(path)), "rt").trials == []

@@ -4,6 +4,7 @@ import numpy as np
 
 from relational_transformer.clrs.algorithm import Algorithm, Drawn
 from relational_transformer.clrs.algorithms.rows import put_chain, put_matrix
+from relational_transformer.clrs.algorithms.strings import split_strings
 from relational_transformer.clrs.compiled import compiled
 from relational_transformer.clrs.features import dimensions, probabilities, two_strings
 from relational_transformer.clrs.samplers import string_halves, tree_probabilities, uniform_keys
@@ -87,7 +88,7 @@ def lcs_length(example, drawn, hints, outputs, row):
     Output: `b`, the moves.
     """
     pred_h, b_h, c_h = hints
-    x, y = drawn[0][example], drawn[1][example]
+    x, y = split_strings(drawn, example)
     length = np.zeros((x.size, y.size))
     move = np.zeros((x.size, y.size), np.int64)
 
@@ -185,7 +186,7 @@ def _matrices(drawn: Drawn) -> int:
 
 def _characters(drawn: Drawn) -> int:
     # A cell is final one sweep after its three neighbours are.
-    return drawn[0].shape[1] + drawn[1].shape[1] + 1
+    return drawn[0].shape[1] + 1
 
 
 DYNAMIC_PROGRAMMING = {

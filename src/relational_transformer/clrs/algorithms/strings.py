@@ -3,13 +3,23 @@
 Nodes are the characters of the long string, then those of the short one.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from relational_transformer.clrs.algorithm import Algorithm, Drawn
 from relational_transformer.clrs.algorithms.rows import put_chain, put_one
 from relational_transformer.clrs.compiled import compiled
 from relational_transformer.clrs.features import two_strings
-from relational_transformer.clrs.samplers import haystack_and_needle
+from relational_transformer.clrs.samplers import LONGEST_NEEDLE, haystack_and_needle, haystack_and_varied_needle
+
+
+@compiled
+def split_strings(drawn, example):
+    """The two strings of an example."""
+    characters = drawn[0][example]
+    size = characters.size - drawn[1][example]
+    return characters[:size], characters[size:]
 
 
 @compiled
@@ -20,7 +30,7 @@ def naive_string_matcher(example, drawn, hints, outputs, row):
     Output: `match`, the first start that fits.
     """
     pred_h, s_h, i_h, j_h = hints
-    text, pattern = drawn[0][example], drawn[1][example]
+    text, pattern = split_strings(drawn, example)
     match = text.size
     start = 0
     while start <= text.size - pattern.size and match == text.size:
@@ -73,7 +83,7 @@ def kmp_matcher(example, drawn, hints, outputs, row):
     where a match would start, `i` the text's character, `phase` 0 making links, 1 reading.
     Output: `match`.
     """
-    text, pattern = drawn[0][example], drawn[1][example]
+    text, pattern = split_strings(drawn, example)
     size = pattern.size
     first = text.size
     links = np.arange(size)
@@ -127,17 +137,29 @@ def kmp_matcher(example, drawn, hints, outputs, row):
 
 
 def _naive_steps(drawn: Drawn) -> int:
-    text, pattern = drawn
-    return text.shape[1] * pattern.shape[1]
+    characters, needle_sizes = drawn
+    return int(((characters.shape[1] - needle_sizes) * needle_sizes).max())
 
 
 def _kmp_steps(drawn: Drawn) -> int:
     # Every extra step moves a place back that an earlier step moved forward.
-    text, pattern = drawn
-    return 1 + 2 * (text.shape[1] + pattern.shape[1])
+    return 1 + 2 * drawn[0].shape[1]
+
+
+def _matcher(trace: Callable[..., int], longest: Callable[[Drawn], int]) -> Algorithm:
+    return Algorithm(
+        haystack_and_needle,
+        two_strings,
+        trace,
+        longest,
+        shortest=3,
+        draw_varied=haystack_and_varied_needle,
+        # Every needle has to fit into what it leaves of the haystack's places.
+        shortest_varied=2 * LONGEST_NEEDLE + 1,
+    )
 
 
 STRINGS = {
-    "naive_string_matcher": Algorithm(haystack_and_needle, two_strings, naive_string_matcher, _naive_steps, shortest=3),
-    "kmp_matcher": Algorithm(haystack_and_needle, two_strings, kmp_matcher, _kmp_steps, shortest=3),
+    "naive_string_matcher": _matcher(naive_string_matcher, _naive_steps),
+    "kmp_matcher": _matcher(kmp_matcher, _kmp_steps),
 }

@@ -67,6 +67,11 @@ def in_float(*vectors: Tensor) -> tuple[Tensor, ...]:
     return torch.stack(vectors).float().unbind()
 
 
+def both_weights(edge_weight: Tensor, reverse_weight: Tensor, dtype: torch.dtype) -> Tensor:
+    """W_e and W_r, one below the other [S, 2 * M, E]: an edge is read once for itself and its reverse."""
+    return torch.cat([edge_weight, reverse_weight], dim=1).to(dtype)
+
+
 @triton.jit
 def edge_ends(row, nodes):
     """Of edge (i, j) of a graph: the rows of node i, of node j, and of the reverse edge (j, i)."""

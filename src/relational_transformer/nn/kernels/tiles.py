@@ -6,8 +6,6 @@ warpgroup instructions, which the assembler shipped with Triton 3.6 miscompiles 
 numbers, or reads past the end of shared memory).
 """
 
-from dataclasses import dataclass
-
 import torch
 import triton
 import triton.language as tl
@@ -45,64 +43,10 @@ def chunk_width(size: int) -> int:
     return min(PREFERRED_WIDTH, padded(size))
 
 
-@dataclass(frozen=True)
-class AttentionSizes:
-    """Sizes of attention by H heads of D channels over edge vectors of E channels.
-
-    Heads are worked on in groups, at best 64 channels wide: the paper's 12 heads of 16 are 3 groups of 4.
-    """
-
-    heads: int
-    head_size: int
-    edge_size: int
-    dtype: torch.dtype
-
-    @property
-    def head_pad(self) -> int:
-        return triton.next_power_of_2(self.head_size)
-
-    @property
-    def group_heads(self) -> int:
-        return max(1, min(PREFERRED_WIDTH // self.head_pad, triton.next_power_of_2(self.heads)))
-
-    @property
-    def groups(self) -> int:
-        return triton.cdiv(self.heads, self.group_heads)
-
-    def constants(self) -> dict[str, int | str]:
-        """The compile-time constants every attention kernel takes."""
-        chunk = chunk_width(self.edge_size)
-        return {
-            "HEADS": self.heads,
-            "HEAD_SIZE": self.head_size,
-            "HEAD_PAD": self.head_pad,
-            "GROUP_HEADS": self.group_heads,
-            "EDGE_SIZE": self.edge_size,
-            "CHUNK": chunk,
-            "CHUNKS": triton.cdiv(self.edge_size, chunk),
-            "PRECISION": dot_precision(self.dtype),
-        }
-
-
 def dot_precision(dtype: torch.dtype) -> str:
     """``ieee`` for float32 when the user asked torch for the highest precision; else three tf32 products for one."""
     highest = dtype == torch.float32 and torch.get_float32_matmul_precision() == "highest"
     return "ieee" if highest else "tf32x3"
-
-
-@triton.jit
-def group_columns(
-    group, HEADS: tl.constexpr, HEAD_SIZE: tl.constexpr, HEAD_PAD: tl.constexpr, GROUP_HEADS: tl.constexpr
-):
-    """Columns [GROUP] of a head group within H * D, and which of them exist."""
-    column = tl.arange(0, GROUP_HEADS * HEAD_PAD)
-    if HEAD_PAD == HEAD_SIZE:
-        offset = group * GROUP_HEADS * HEAD_PAD + column
-        return offset, offset < HEADS * HEAD_SIZE
-    else:
-        head = group * GROUP_HEADS + column // HEAD_PAD
-        within = column % HEAD_PAD
-        return head * HEAD_SIZE + within, (head < HEADS) & (within < HEAD_SIZE)
 
 
 @triton.jit
@@ -143,25 +87,3 @@ def store_chunk(pointer, rows, row_valid, stride, tile, chunk: tl.constexpr, WID
 def store_rows(pointer, rows, row_valid, stride, tile, WIDTH: tl.constexpr):
     """Write a tile [rows, padded width] to rows of WIDTH columns, ``stride`` apart."""
     store_chunk(pointer, rows, row_valid, stride, tile, 0, WIDTH)
-
-
-@triton.jit
-def sum_heads(product, GROUP_HEADS: tl.constexpr):
-    """[T, GROUP_HEADS * HEAD_PAD] -> [T, GROUP_HEADS], summed within each head."""
-    return tl.sum(tl.reshape(product, (product.shape[0], GROUP_HEADS, product.shape[1] // GROUP_HEADS)), axis=2)
-
-
-@triton.jit
-def spread_heads(values, HEAD_PAD: tl.constexpr):
-    """[T, GROUP_HEADS] -> [T, GROUP_HEADS * HEAD_PAD], each head's value on all its channels."""
-    rows: tl.constexpr = values.shape[0]
-    heads: tl.constexpr = values.shape[1]
-    return tl.reshape(tl.broadcast_to(values[:, :, None], (rows, heads, HEAD_PAD)), (rows, heads * HEAD_PAD))
-
-
-@triton.jit
-def widen(values, STEP: tl.constexpr):
-    """[T, heads] -> [T, heads * STEP]: head h in column h * STEP, zeros between, for products that need 16 columns."""
-    first = tl.arange(0, STEP) == 0
-    wide = tl.where(first[None, None, :], values[:, :, None], 0.0)
-    return tl.reshape(wide, (values.shape[0], values.shape[1] * STEP))

@@ -71,7 +71,7 @@ class RayEngine:
 
     def stop(self) -> None:
         running = list(self._runs)
-        for reference in running:
+        for reference in reversed(running):  # first those that wait, or they would begin where others have ended
             self._ray.cancel(reference)  # as Ctrl-C would: the run saves itself
         if running:
             self._ray.wait(running, num_returns=len(running))  # however long a run takes: what was done is to be saved

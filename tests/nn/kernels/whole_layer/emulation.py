@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from tempfile import gettempdir
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Any
 
 from relational_transformer.nn.kernels.whole_layer import launching
@@ -92,12 +92,12 @@ def build(kernel: launching.Kernel) -> ctypes.CDLL:
     folder.mkdir(exist_ok=True)
     library = folder / f"{key}.so"
     if not library.exists():
-        text = folder / f"{key}.cpp"
-        text.write_text(source)
-        unfinished = folder / f"{key}.{id(source)}.so"
         flags = ["-O2", "-std=c++17", "-fno-strict-aliasing", "-w", "-shared", "-fPIC", f"-I{HERE}"]
-        subprocess.run([COMPILER, *flags, str(text), "-o", str(unfinished)], check=True)
-        unfinished.replace(library)
+        with TemporaryDirectory(dir=folder) as own:  # another process of the tests may be compiling the same
+            text, unfinished = Path(own) / f"{key}.cpp", Path(own) / f"{key}.so"
+            text.write_text(source)
+            subprocess.run([COMPILER, *flags, str(text), "-o", str(unfinished)], check=True)
+            unfinished.replace(library)
     loaded = ctypes.CDLL(str(library))
     loaded.emulator_error.restype = ctypes.c_char_p
     return loaded

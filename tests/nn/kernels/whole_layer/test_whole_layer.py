@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from relational_transformer import RelationalTransformerLayer
-from relational_transformer.nn import kernels
+from relational_transformer import RelationalAttention, RelationalTransformerLayer
+from relational_transformer.nn import AttentionOutput, LayerOutput, kernels, record_attention
 from relational_transformer.nn.kernels.whole_layer import is_one_kernel, launching, whole_layer
 from relational_transformer.nn.kernels.whole_layer.operator import OPERATORS
 
@@ -142,3 +142,75 @@ def test_the_operator_keeps_the_rules_of_torch(update_edges: bool):
     parameters = [parameter.detach().unsqueeze(0) for parameter in layer.parameters()]
     checks = ("test_schema", "test_faketensor")
     torch.library.opcheck(OPERATORS[update_edges].forward, (nodes, edges, *parameters), test_utils=checks)
+
+
+class Named(RelationalTransformerLayer):
+    """A subclass that computes what its base does."""
+
+
+class Doubled(RelationalTransformerLayer):
+    def forward(self, *arguments, **options) -> LayerOutput:
+        nodes, edges = super().forward(*arguments, **options)
+        return LayerOutput(2 * nodes, edges)
+
+
+class Silent(RelationalAttention):
+    def forward(self, *arguments, **options) -> AttentionOutput:
+        output = super().forward(*arguments, **options)
+        return output._replace(messages=torch.zeros_like(output.messages))
+
+
+@pytest.fixture
+def launched() -> list:
+    """What is launched from now on, and not run."""
+    calls = []
+    launching.set_emulator(lambda *arguments: calls.append(arguments))
+    return calls
+
+
+def test_a_subclass_keeps_the_kernel_unless_it_has_a_forward_of_its_own():
+    nodes, edges = make_inputs(1, nodes=5)
+    assert is_one_kernel(Named(**SIZES).bfloat16(), nodes, edges)
+    assert not is_one_kernel(Doubled(**SIZES).bfloat16(), nodes, edges)
+
+
+def test_a_forward_that_calls_that_of_the_layer_gets_its_kernel(launched: list):
+    Doubled(**SIZES).bfloat16()(*make_inputs(1, nodes=5))
+    assert len(launched) == 1
+
+
+def test_an_attention_with_a_forward_of_its_own_is_called(launched: list):
+    layer, (nodes, edges) = make_layer(0).bfloat16(), make_inputs(1, nodes=5)
+    layer.attention = Silent(node_size=192, edge_size=192, num_heads=12, head_size=16).bfloat16()
+    assert not is_one_kernel(layer, nodes, edges)
+    silenced = layer(nodes, edges)
+    assert not launched
+    nn.init.zeros_(layer.node_output.weight)
+    torch.testing.assert_close(layer(nodes, edges).nodes, silenced.nodes)
+
+
+@pytest.mark.parametrize("name", ["attention.edge_qkv", "node_norm", "edge_update.message_in", "edge_update"])
+def test_modules_with_hooks_are_called(name: str, launched: list):
+    layer, inputs, calls = make_layer(0).bfloat16(), make_inputs(1, nodes=5), []
+    handle = layer.get_submodule(name).register_forward_hook(lambda *_: calls.append(name))
+    layer(*inputs)
+    assert len(calls) == 1
+    assert not launched
+    handle.remove()
+    layer(*inputs)
+    assert len(launched) == 1
+
+
+def test_a_hook_on_the_layer_itself_leaves_it_its_kernel(launched: list):
+    layer, calls = make_layer(0).bfloat16(), []
+    layer.register_forward_hook(lambda *_: calls.append(True))
+    layer(*make_inputs(1, nodes=5))
+    assert len(calls) == len(launched) == 1
+
+
+def test_attention_is_recorded_in_a_layer_that_could_be_a_kernel(launched: list):
+    layer, inputs = make_layer(0).bfloat16(), make_inputs(1, nodes=5)
+    with record_attention(layer) as recorded:
+        layer(*inputs)
+    assert recorded["attention"][0].shape == (1, 12, 5, 5)
+    assert not launched

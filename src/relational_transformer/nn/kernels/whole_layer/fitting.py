@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from relational_transformer.nn.kernels.dispatch import current_mode, is_exporting
+from relational_transformer.nn.plain import is_plain, is_plain_inside
 
 from .launching import has_emulator
 from .parameters import CHANNELS, EDGE_HIDDEN, HEAD_SIZE, HEADS, MESSAGE_HIDDEN, NODE_HIDDEN
@@ -29,8 +30,15 @@ SIZES = {
 
 
 def is_one_kernel(layer: Any, nodes: Tensor, edges: Tensor) -> bool:
-    """Whether a `RelationalTransformerLayer` is to be one kernel on these tensors, without masks."""
-    return edges.dtype == torch.bfloat16 and _has_sizes(layer) and _are_for_kernels(nodes)
+    """Whether one kernel may stand in for calls of a `RelationalTransformerLayer` on these tensors, without masks: also
+    of a subclass, unless it has a `forward` of its own."""
+    return is_plain(layer) and fits_one_kernel(layer, nodes, edges)
+
+
+def fits_one_kernel(layer: Any, nodes: Tensor, edges: Tensor) -> bool:
+    """The same for the layer's own `forward`, whoever calls it."""
+    fits = edges.dtype == torch.bfloat16 and _has_sizes(layer) and is_plain_inside(layer)
+    return fits and _are_for_kernels(nodes)
 
 
 def _has_sizes(layer: Any) -> bool:

@@ -8,8 +8,8 @@ import torch
 from relational_transformer.fleet.adam import Adam
 from relational_transformer.fleet.fleet import Fleet, initialise
 from relational_transformer.nn import kernels
-from relational_transformer.nn.kernels import pointer_scores_passes
-from relational_transformer.nn.kernels.pointer_scores import pointer_scores_backward_operator, pointer_scores_operator
+from relational_transformer.nn.kernels import pointers
+from relational_transformer.nn.kernels.pointers import pointer_scores_backward_operator, pointer_scores_operator
 from relational_transformer.processors import find_settings
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.training import Protocol
@@ -55,7 +55,7 @@ def test_rows_shared_out_to_many_programs_give_the_same(monkeypatch):
     gradient = torch.randn(1, 1, 50, 4, 1, device=DEVICE)
     results = []
     for programs in (1, 3, 1000):
-        monkeypatch.setattr(pointer_scores_passes, "PROGRAMS", programs)
+        monkeypatch.setattr(pointers, "PROGRAMS", programs)
         results.append(output_and_gradients(fused, inputs, gradient))
     for other in results[1:]:
         for one, two in zip(results[0], other, strict=True):
@@ -80,10 +80,8 @@ def test_a_fleet_that_points_from_edges_learns_as_on_the_plain_path(task: str, c
     models = [initialise(lambda: build_network(task, settings), seed) for seed in range(2)]
     split = load_split(models[0], make_split(task, "train", Protocol(train_examples=4, train_nodes=4)), CPU)
     called = []
-    forward = pointer_scores_passes.pointer_scores_forward
-    monkeypatch.setattr(
-        pointer_scores_passes, "pointer_scores_forward", lambda *tensors: called.append(1) or forward(*tensors)
-    )
+    forward = pointers.pointer_scores_forward
+    monkeypatch.setattr(pointers, "pointer_scores_forward", lambda *tensors: called.append(1) or forward(*tensors))
     results = []
     for fused in (False, True):
         torch.compiler.reset()

@@ -4,12 +4,8 @@ import pytest
 import torch
 
 from relational_transformer.nn import kernels
-from relational_transformer.nn.kernels.edge_update import (
-    FEED_IN_BIAS,
-    FEED_NORM_BIAS,
-    edge_update_backward_operator,
-    edge_update_operator,
-)
+from relational_transformer.nn.kernels.edges import FEED_IN_BIAS, FEED_NORM_BIAS, edge_update_operator
+from relational_transformer.nn.kernels.edges_backward import edge_update_backward_operator
 from tests.nn.kernels.cases import (
     DEVICE,
     EdgeUpdateCase,

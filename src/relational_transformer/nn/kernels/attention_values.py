@@ -1,9 +1,71 @@
-"""The values' part of attention, forward and backward: everything here is of the nodes' size."""
+"""The values' part of attention, forward and backward: everything here is of the nodes' size.
 
+With c_i^h = sum_j a_ij^h e_ij, and g = d messages:
+
+    message_i^h = sum_j a_ij^h v_j^h + Wv_h c_i^h
+    u_i^h = Wv_h^T g_i^h          delta_i^h = g_i^h . message_i^h          dWv_h = sum_i g_i^h c_i^hT
+"""
+
+import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
+from relational_transformer.nn.kernels.attention_tiles import AttentionSizes
 from relational_transformer.nn.kernels.tiles import load_chunks, load_rows, store_chunk, store_rows
+
+ROWS = 32
+"""Nodes that a program works on at once."""
+FEW_SEEDS = 32
+"""Below this many, the weights' gradients are summed in several parts, to fill the device."""
+
+
+def put_together(
+    node_parts: Tensor,
+    log_sums: Tensor,
+    contexts: Tensor,
+    weight: Tensor,
+    messages: Tensor,
+    log_sum: Tensor,
+    context: Tensor,
+    sizes: AttentionSizes,
+) -> None:
+    """Write messages [S, G, NQ, H * D], and where there are several parts of the keys, what they have in common.
+
+    Of each part: sum_j a_ij v_j [P, S, G, NQ, H * D], log_sums [P, S, G, NQ, H] and contexts [P, S, G, NQ, H, E]. The
+    weight [S, 3 * H * D, E] is of the edges' dtype.
+    """
+    splits, (seeds, graphs, queries, _) = len(node_parts), messages.shape
+    nodes = graphs * queries
+    attention_project_kernel[(sizes.heads, triton.cdiv(nodes, ROWS), seeds)](
+        contexts, node_parts, log_sums, weight, messages, context, log_sum, nodes,
+        ROWS=ROWS, SPLITS=splits, **sizes.constants(), num_warps=2,
+    )  # fmt: skip
+
+
+def lift(gradient: Tensor, messages: Tensor, weight: Tensor, sizes: AttentionSizes) -> tuple[Tensor, Tensor]:
+    """u [S, G, NQ, H, E], in the weight's dtype, and delta [S, G, NQ, H], in float32."""
+    seeds, graphs, queries, _ = gradient.shape
+    nodes = graphs * queries
+    lifted = weight.new_empty(seeds, graphs, queries, sizes.heads, sizes.edge_size)
+    delta = weight.new_empty(seeds, graphs, queries, sizes.heads, dtype=torch.float32)
+    attention_lift_kernel[(sizes.heads, triton.cdiv(nodes, ROWS), seeds)](
+        gradient, messages, weight, lifted, delta, nodes, ROWS=ROWS, **sizes.constants(), num_warps=2
+    )
+    return lifted, delta
+
+
+def value_weight_gradient(gradient: Tensor, context: Tensor, sizes: AttentionSizes, out: Tensor) -> None:
+    """Write dWv [S, H * D, E] in float32, of g [S, G, NQ, H * D] and c [S, G, NQ, H, E]."""
+    seeds, graphs, queries, width = gradient.shape
+    nodes = graphs * queries
+    parts = max(1, min(triton.cdiv(nodes, ROWS) // 4, FEW_SEEDS // seeds))
+    by_part = out[None] if parts == 1 else out.new_empty(parts, seeds, width, sizes.edge_size)
+    attention_value_weight_kernel[(sizes.heads, parts, seeds)](
+        gradient, context, by_part, nodes, *by_part.stride()[:2], ROWS=ROWS, **sizes.constants(), num_warps=2
+    )
+    if parts > 1:
+        torch.sum(by_part, 0, out=out)
 
 
 @triton.jit
@@ -16,17 +78,10 @@ def attention_project_kernel(
     context,  # c [S, R, H, E]: written where there are several parts
     log_sum,  # [S, R, H]: likewise
     nodes,
-    ROWS: tl.constexpr,
-    SPLITS: tl.constexpr,
-    PRECISION: tl.constexpr,
-    HEADS: tl.constexpr,
-    HEAD_SIZE: tl.constexpr,
-    HEAD_PAD: tl.constexpr,
-    GROUP_HEADS: tl.constexpr,
-    EDGE_SIZE: tl.constexpr,
-    CHUNK: tl.constexpr,
-    CHUNKS: tl.constexpr,
-):
+    ROWS: tl.constexpr, SPLITS: tl.constexpr, PRECISION: tl.constexpr,
+    HEADS: tl.constexpr, HEAD_SIZE: tl.constexpr, HEAD_PAD: tl.constexpr, GROUP_HEADS: tl.constexpr,
+    EDGE_SIZE: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr,
+):  # fmt: skip
     """message_i^h = sum_j a_ij v_j^h + Wv_h c_i^h, for one head of some nodes.
 
     Parts of the keys count by their shares of the softmax's sum, 2^(log_sums - log_sum).
@@ -95,16 +150,10 @@ def attention_lift_kernel(
     lifted,  # u [S, R, H, E]
     delta,  # [S, R, H]
     nodes,
-    ROWS: tl.constexpr,
-    PRECISION: tl.constexpr,
-    HEADS: tl.constexpr,
-    HEAD_SIZE: tl.constexpr,
-    HEAD_PAD: tl.constexpr,
-    GROUP_HEADS: tl.constexpr,
-    EDGE_SIZE: tl.constexpr,
-    CHUNK: tl.constexpr,
-    CHUNKS: tl.constexpr,
-):
+    ROWS: tl.constexpr, PRECISION: tl.constexpr,
+    HEADS: tl.constexpr, HEAD_SIZE: tl.constexpr, HEAD_PAD: tl.constexpr, GROUP_HEADS: tl.constexpr,
+    EDGE_SIZE: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr,
+):  # fmt: skip
     """u_i^h = Wv_h^T g_i^h and delta_i^h = g_i^h . message_i^h, for one head of some nodes."""
     WIDTH: tl.constexpr = HEADS * HEAD_SIZE
     CHANNELS: tl.constexpr = HEAD_PAD if HEAD_PAD > 16 else 16
@@ -133,19 +182,11 @@ def attention_value_weight_kernel(
     gradient,  # g [S, R, H * D]
     context,  # c [S, R, H, E]
     weight_gradient,  # [S, H * D, E] of each part, by strides
-    nodes,
-    part_stride,
-    seed_stride,
-    ROWS: tl.constexpr,
-    PRECISION: tl.constexpr,
-    HEADS: tl.constexpr,
-    HEAD_SIZE: tl.constexpr,
-    HEAD_PAD: tl.constexpr,
-    GROUP_HEADS: tl.constexpr,
-    EDGE_SIZE: tl.constexpr,
-    CHUNK: tl.constexpr,
-    CHUNKS: tl.constexpr,
-):
+    nodes, part_stride, seed_stride,
+    ROWS: tl.constexpr, PRECISION: tl.constexpr,
+    HEADS: tl.constexpr, HEAD_SIZE: tl.constexpr, HEAD_PAD: tl.constexpr, GROUP_HEADS: tl.constexpr,
+    EDGE_SIZE: tl.constexpr, CHUNK: tl.constexpr, CHUNKS: tl.constexpr,
+):  # fmt: skip
     """dWv_h = sum_i g_i^h c_i^hT, for one head and one part of the nodes."""
     WIDTH: tl.constexpr = HEADS * HEAD_SIZE
     CHANNELS: tl.constexpr = HEAD_PAD if HEAD_PAD > 16 else 16

@@ -243,13 +243,13 @@ class Task(ABC, Generic[ConfigType]):
         """A configuration as a run folder keeps it."""
 
     @classmethod
-    @abstractmethod
     def paper_config(
         cls, task: str, model: Any, seeds: tuple[int, ...], *, examples: int | None, precision: Precision,
         compile: CompileMode, **options: Any,
     ) -> ConfigType:  # fmt: skip
         """The configuration of the paper, with another number of examples where one is given; of the other `options` of
         a sweep a task takes those that it knows."""
+        raise ValueError(f"the paper has no experiment on {task}")
 
     @classmethod
     def paper_values(cls, config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -261,9 +261,9 @@ class Task(ABC, Generic[ConfigType]):
         """The number that is printed for a score: percent, unless a task says something else."""
         return 100 * score
 
-    @abstractmethod
     def flop(self) -> float:
         """Floating-point operations of the matrix products of the whole run, with all its seeds."""
+        raise ValueError(f"what runs on {self.config.task} cost is not known")
 
     @property
     def num_examples(self) -> int:

@@ -37,6 +37,8 @@ class Location(StrEnum):
 class Type(StrEnum):
     """What values a feature takes. A `mask` may be -1 where it has no meaning; so may one entry of a `categorical`.
 
+    A `permutation_pointer` is a matrix [N, N] with a single 1 in every row and every column.
+
     >>> Type("mask_one") is Type.MASK_ONE
     True
     """
@@ -47,6 +49,7 @@ class Type(StrEnum):
     MASK_ONE = "mask_one"
     POINTER = "pointer"
     SHOULD_BE_PERMUTATION = "should_be_permutation"
+    PERMUTATION_POINTER = "permutation_pointer"
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,12 @@ class MessagePassingLayer(nn.Module):
         self.norm.reset_parameters()
 
     def forward(self, nodes: Tensor, edges: Tensor, globals: Tensor, adjacency: Tensor | None) -> Tensor:
+        return self.exchange(nodes, edges, globals, adjacency)[0]
+
+    def exchange(
+        self, nodes: Tensor, edges: Tensor, globals: Tensor, adjacency: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """The new nodes z', and the largest message m that each of them has received."""
         nodes, edges, globals = align(nodes, -1), align(edges, -1), align(globals, -1)
         stacked = self.from_nodes.weight.unflatten(0, (3, -1)), self.from_nodes.bias.unflatten(0, (3, -1))
         weight, bias = align(stacked[0], -1, -2).flatten(0, 1), align(stacked[1], -1).flatten()
@@ -62,7 +68,8 @@ class MessagePassingLayer(nn.Module):
             messages = torch.where(adjacency.unsqueeze(-1), messages, _NOT_ADJACENT)
         received = (messages if alone else messages.amax(-3)) + align(self.message_out.bias, -1)
         updated = F.relu(skip + aligned_linear(received, self.from_messages))
-        return self.norm(updated[..., : self.from_messages.out_features])
+        size = self.from_messages.out_features
+        return self.norm(updated[..., :size]), received[..., :size]
 
 
 class PGN(Processor):

@@ -37,7 +37,7 @@ class Location(StrEnum):
 class Type(StrEnum):
     """What values a feature takes. A `mask` may be -1 where it has no meaning; so may one entry of a `categorical`.
 
-    A `permutation_pointer` is a matrix [N, N] with a single 1 in every row and every column.
+    A `permutation_pointer` is a one-hot matrix: row i marks the node before node i in a cyclic order.
 
     >>> Type("mask_one") is Type.MASK_ONE
     True

@@ -113,7 +113,8 @@ class Reference(Arrays):
         settings = Settings(
             processor=meta["processor"], num_layers=1, hidden_size=meta["hidden_size"], pointers_from_edges=False
         )
-        network = build_network(self._spec(meta["spec"]), settings, hint_feedback=meta["hint_repred_mode"])
+        self.spec = self._spec(meta["spec"])
+        network = build_network(self.spec, settings, hint_feedback=meta["hint_repred_mode"])
         self.network = network.to(dtype)
         load_published(self.network, self.under("param|"), modern=True)
 

@@ -60,6 +60,8 @@ class Losses(NamedTuple):
 class Prediction(NamedTuple):
     """Logits by name: of outputs [B, ...], and of hints [steps, B, ...] where they were asked for.
 
+    Logits of a permutation are those of single pointers, before Sinkhorn's iterations (`permutations.py`).
+
     >>> prediction = Prediction({"pi": torch.eye(3).unsqueeze(0)}, hints=None)
     >>> prediction.outputs["pi"].argmax(-1).tolist()  # the node that each node points to
     [[0, 1, 2]]

@@ -75,10 +75,21 @@ class TripletMessages(nn.Module):
         from_first = first.unsqueeze(-2) + to_second  # [..., i, j, triplet_size]
         if node_mask is not None:
             from_first = torch.where(node_mask[..., None, None], from_first, _ABSENT)
-        triplets = (from_first.unsqueeze(-2) + to_third.unsqueeze(-3)).amax(-4)  # [..., i, j, k, .] -> [..., j, k, .]
+        triplets = largest(from_first.unsqueeze(-2) + to_third.unsqueeze(-3))  # [..., i, j, k, .] -> [..., j, k, .]
         around = second.unsqueeze(-2) + third.unsqueeze(-3) + between
         around = around + self.from_globals(globals)[..., None, None, :]
         return F.relu(self.output(triplets + around))
+
+
+def largest(triplets: Tensor) -> Tensor:
+    """The maximum over i of sums, [..., i, j, k, size] -> [..., j, k, size].
+
+    The gradient goes to the first of the largest, by its number. That of `amax` goes to all that are equal to the
+    maximum, which none may be when the compiler makes the sums again for it and rounds them otherwise.
+    """
+    numbers = torch.arange(triplets.shape[-4], device=triplets.device)[:, None, None, None]
+    is_largest = numbers == triplets.detach().argmax(-4, keepdim=True)
+    return torch.where(is_largest, triplets, 0.0).sum(-4)
 
 
 class TripletGMPNN(Processor):

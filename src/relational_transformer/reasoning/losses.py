@@ -11,7 +11,6 @@ from relational_transformer.clrs.spec import Type
 from .encoders import one_hot
 from .features import FeatureGroup
 from .permutations import log_permutation
-from .softmax import log_probabilities
 
 EPSILON = 1e-12
 MASKED = -1
@@ -48,6 +47,20 @@ def element_losses(group: FeatureGroup, logits: Tensor, truth: Tensor, node_mask
         return Elements(F.binary_cross_entropy_with_logits(logits, truth, reduction="none"), counts)
     truth = torch.where(truth == MASKED, 0.0, truth)
     return Elements(-(truth * log_probabilities(logits)).sum(-2), counts)
+
+
+def log_probabilities(logits: Tensor) -> Tensor:
+    """log softmax(x)_j = x_j - m - log sum_k exp(x_k - m) along axis -2, m the largest, with a gradient that adds up to
+    nothing however small it is.
+
+    A softmax does not see what all logits have in common, so whatever moves them together (their bias, what a pointer's
+    own node says) should get no gradient. With `log_softmax` it does: of a choice that is learnt perfectly, 1 - p is
+    rounded to 0 while all others keep their p_j, the sum is always positive, and where nothing else is left to learn
+    Adam makes full steps of it, always the same way. Here m is differentiated as well: the largest logit gets what the
+    others lose.
+    """
+    relative = logits - logits.amax(-2, keepdim=True)
+    return relative - relative.exp().sum(-2, keepdim=True).log()
 
 
 def element_counts(group: FeatureGroup, truth: Tensor, node_mask: Tensor | None = None) -> Tensor:

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from .features import FeatureGroup
-from .softmax import log_probabilities
 
 TEMPERATURE = 0.1
 ITERATIONS = 10
@@ -51,8 +50,7 @@ def sinkhorn(logits: Tensor, iterations: int, node_mask: Tensor | None = None) -
         pairs = (node_mask.unsqueeze(-1) & node_mask.unsqueeze(-2)).unsqueeze(-1)
         logits = torch.where(pairs, logits, torch.where(own, 0.0, ABSENT))
     for _ in range(iterations):
-        logits = log_probabilities(logits, -2)
-        logits = log_probabilities(logits, -3)
+        logits = logits.log_softmax(-2).log_softmax(-3)
     return logits
 
 

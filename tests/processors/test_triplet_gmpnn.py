@@ -1,5 +1,6 @@
 """Triplet-GMPNN by its formulas; numbers of the published implementation are in `tests/parity`."""
 
+import pytest
 import torch
 
 from relational_transformer.processors import MODERN, GraphState, build_processor
@@ -28,6 +29,25 @@ def test_a_message_to_an_edge_is_the_maximum_over_the_triangles_on_it() -> None:
             ]  # fmt: skip
             expected = messages.output(torch.stack(triplets).amax(0)).relu()
             torch.testing.assert_close(made[j, k], expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_compiled_the_messages_have_the_same_gradients(dtype: torch.dtype) -> None:
+    """A compiler computes the triplets again in the backward pass, and rounds them otherwise."""
+    torch.manual_seed(0)
+    messages = TripletMessages(node_size=16, size=8, triplet_size=8)
+    given = torch.randn(2, 6, 16), torch.randn(2, 6, 6, 8), torch.randn(2, 8)
+
+    def loss() -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.bfloat16):
+            return messages(*given).float().square().mean()
+
+    losses = torch.compile(loss, fullgraph=True, dynamic=False)(), loss()
+    gradients = [torch.autograd.grad(made, list(messages.parameters())) for made in losses]
+    bound = 1e-5 if dtype == torch.float32 else 0.05
+    for ours, theirs in zip(*gradients, strict=True):
+        assert (ours - theirs).norm() <= bound * theirs.norm()
 
 
 def test_a_gate_starts_nearly_closed_and_mixes_what_it_is_given() -> None:

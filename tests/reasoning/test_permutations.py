@@ -55,6 +55,20 @@ def test_gradients_are_finite_in_single_precision_where_logits_are_large() -> No
     assert gradient.abs().max() > 0
 
 
+@pytest.mark.slow
+def test_compiled_the_loss_has_the_same_gradient() -> None:
+    """A compiler computes the turns again in the backward pass, and rounds them otherwise."""
+    logits = draw(6).float().requires_grad_()
+    truth = torch.eye(6, dtype=torch.int8).roll(1, dims=0).expand(2, 6, 6).unsqueeze(-1)
+
+    def loss(logits: torch.Tensor) -> torch.Tensor:
+        return output_losses(PRED, logits, truth).sum()
+
+    compiled = torch.compile(loss, fullgraph=True, dynamic=False)
+    gradients = [torch.autograd.grad(made(logits), logits)[0] for made in (compiled, loss)]
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-6)
+
+
 def test_nodes_that_are_not_there_change_nothing() -> None:
     logits, more = draw(4), 10 * draw(7, seed=1)
     more[:, :4, :4] = logits

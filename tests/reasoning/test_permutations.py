@@ -90,6 +90,8 @@ def test_noise_has_the_mean_and_the_variance_of_a_gumbel_distribution() -> None:
     assert noise.mean().item() == pytest.approx(0.5772, abs=0.01)
     assert noise.var().item() == pytest.approx(math.pi**2 / 6, abs=0.03)
     assert gumbel(torch.zeros(1)).isfinite().all()
+    with pytest.raises(ValueError, match="uniform must be a tensor of floating-point numbers"):
+        gumbel(torch.zeros(1, dtype=torch.int64))
 
 
 def test_an_order_is_scored_as_pointers_whose_first_node_points_to_itself() -> None:

@@ -14,6 +14,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from relational_transformer.nn.checks import shown
+
 from .features import FeatureGroup
 
 TEMPERATURE = 0.1
@@ -61,6 +63,8 @@ def gumbel(uniform: Tensor) -> Tensor:
     >>> gumbel(uniform).shape, round(gumbel(torch.tensor(0.5)).item(), 4)
     (torch.Size([2, 5, 5, 1]), 0.3665)
     """
+    if not isinstance(uniform, Tensor) or not uniform.is_floating_point():
+        raise ValueError(f"uniform must be a tensor of floating-point numbers in [0, 1), got {shown(uniform)}")
     return -torch.log(-torch.log(uniform + 1e-12) + 1e-12)
 
 

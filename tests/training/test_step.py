@@ -98,4 +98,4 @@ def test_compiled_pieces_train_as_the_plain_step_whatever_the_number_of_hints(tr
             compiled._changed()[name], tensor, rtol=1e-8, atol=1e-9, msg=lambda text, name=name: f"{name}: {text}"
         )
     assert plain.position.item() == 3
-    assert plain.rows["loss"].gt(0).all()
+    assert plain.losses.gt(0).all()

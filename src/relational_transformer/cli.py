@@ -99,7 +99,8 @@ def run_command(name: str, arguments: Sequence[str]) -> None:
             f"Example: {command.example}",
         ]
     )
-    module.run(read_arguments(arguments_class, arguments, f"rt {' '.join(words)}", description))
+    default = module.defaults(arguments) if hasattr(module, "defaults") else None
+    module.run(read_arguments(arguments_class, arguments, f"rt {' '.join(words)}", description, default))
 
 
 def help_text() -> str:

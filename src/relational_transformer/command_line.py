@@ -18,16 +18,21 @@ BORDERS = "│ \n"
 RULE = re.compile(r"[─╭╮╰╯-]*")
 
 
-def read_arguments(kind: type[Arguments], arguments: Sequence[str], program: str, description: str) -> Arguments:
-    """The dataclass `kind` as the words of a command line fill it. Asked for help, it prints that and ends Python."""
+def read_arguments(
+    kind: type[Arguments], arguments: Sequence[str], program: str, description: str, default: Arguments | None = None
+) -> Arguments:
+    """The dataclass `kind` as the words of a command line fill it, with what is not given from `default`. Asked for
+    help, it prints that and ends Python."""
     import tyro  # here, because it comes with an extra
 
+    options: dict[str, Any] = {} if default is None else {"default": default}
     printed = io.StringIO()
     try:
         with contextlib.redirect_stderr(printed), _wide_unless_help(arguments):
             return tyro.cli(
                 kind,
                 args=arguments,
+                **options,
                 prog=program,
                 description=description,
                 registry=_plain_values(),
@@ -39,6 +44,21 @@ def read_arguments(kind: type[Arguments], arguments: Sequence[str], program: str
         if stop.code != MISTAKE:
             raise
     raise ValueError(f"{sentence_of(printed.getvalue())} ({program} --help explains the arguments)")
+
+
+def said_before(words: Sequence[str], **defaults: str) -> dict[str, str]:
+    """The values of some options, before all others are read, whose defaults depend on them.
+
+    >>> said_before(["bfs", "--model", "pgn", "--seeds=3"], model="rt", seeds="1", protocol="paper")
+    {'model': 'pgn', 'seeds': '3', 'protocol': 'paper'}
+    """
+    said = dict(defaults)
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        option, equals, value = word.partition("=")
+        name = option.removeprefix("--").replace("-", "_")
+        if option.startswith("--") and name in said:
+            said[name] = value if equals else following
+    return said
 
 
 def sentence_of(box: str) -> str:

@@ -3,9 +3,10 @@
 import json
 from pathlib import Path
 
+from relational_transformer.commands.train_lobster_display import show_result
+
 from relational_transformer import cli
 from relational_transformer.commands.train_lobster import TrainLobsterArguments, _protocol
-from relational_transformer.commands.train_lobster_display import show_result
 from relational_transformer.lobster import LobsterProtocol
 from relational_transformer.runs.run_folder import RunFolder
 from tests.lobster.small import small_config

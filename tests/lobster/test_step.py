@@ -75,7 +75,7 @@ def test_recomputing_layers_changes_no_number():
         engine.make(0)
         engine.make(1)
     assert torch.equal(plain.fleet.values, saving.fleet.values)
-    assert torch.equal(plain.rows["loss"], saving.losses)
+    assert torch.equal(plain.losses, saving.losses)
 
 
 def test_layers_are_recomputed_where_memory_is_short(monkeypatch):

@@ -56,7 +56,7 @@ def test_a_damaged_checkpoint_never_takes_the_place_of_a_good_one(tmp_path, monk
         with pytest.raises(OSError, match="No space left on device"):
             trainer.save()
     assert trainer.part == 1
-    assert checkpoints.read_checkpoint(folder.previous_checkpoint).progress["part"] == 1
+    assert checkpoints.read_checkpoint(folder.previous_checkpoint).progress["steps"] == 3
 
 
 def test_what_killed_processes_left_is_removed(tmp_path):

@@ -9,10 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from relational_transformer.commands.train_sokoban_display import show_result
 
 from relational_transformer.cli import main
 from relational_transformer.commands import play_keyboard
-from relational_transformer.commands.train_sokoban_display import show_result
 from relational_transformer.runs import RunFolder
 from relational_transformer.sokoban import Recipe, SokobanConfig, load_agent, load_levels
 from relational_transformer.sokoban.chance import test_noise as noise_of_test

@@ -99,12 +99,12 @@ def test_one_game_is_trained_as_a_plain_loop_trains_it_in_windows_that_cross_the
 def test_a_fleet_of_two_learns_what_two_alone_do():
     together = make_engine((3, 4), model="rt", games=3)
     for _ in range(3):
-        together.update()
+        together.make()
     for number, seed in enumerate((3, 4)):
         alone = make_engine((seed,), model="rt", games=3)
         for _ in range(3):
-            alone.update()
-        torch.testing.assert_close(together.rows["loss"][number], alone.rows["loss"][0])
+            alone.make()
+        torch.testing.assert_close(together.losses[number], alone.losses[0])
         for name, block in alone.fleet.parameters.items():
             torch.testing.assert_close(together.fleet.parameters[name][number], block[0])
 
@@ -130,7 +130,7 @@ def test_in_bfloat16_decisions_and_losses_and_parameters_stay_float32(model: str
         engine.make()
     torch.testing.assert_close(narrow.losses, wide.losses, rtol=0.05, atol=0.05)
     for _ in range(UPDATES - 1):
-        narrow.update()
+        narrow.make()
     assert seen == {torch.float32}
     assert narrow.finite.all()
     assert {narrow.fleet.values.dtype, narrow.memo.vector.dtype} == {torch.float32}
@@ -151,7 +151,7 @@ def test_compiled_layers_learn_what_plain_ones_do(monkeypatch):
     for engine in (plain, compiled):
         engine.make()
         engine.make()
-    torch.testing.assert_close(compiled.losses, plain.rows["loss"])
+    torch.testing.assert_close(compiled.losses, plain.losses)
     torch.testing.assert_close(compiled.fleet.values, plain.fleet.values)
 
 

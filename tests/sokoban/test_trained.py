@@ -17,6 +17,7 @@ from tests.sokoban.small import CORRIDOR, ROOMS, open_trainer, small_config, wri
 def test_an_agent_computes_with_the_parameters_that_were_tested(tmp_path, precision: str, kind: torch.dtype):
     levels = write_levels(tmp_path / "levels")
     with open_trainer(small_config(levels, seeds=(3, 5), precision=precision), tmp_path / "run", levels) as trainer:
+        trainer.best_scores.fill_(0.5)
         trainer.save()
     agent = load_agent(tmp_path / "run", 5)
     for name, parameter in agent.named_parameters():
@@ -26,11 +27,12 @@ def test_an_agent_computes_with_the_parameters_that_were_tested(tmp_path, precis
 def test_the_agent_of_a_failed_seed_is_refused(tmp_path):
     levels = write_levels(tmp_path / "levels")
     with open_trainer(small_config(levels, seeds=(3, 5)), tmp_path / "run", levels) as trainer:
+        trainer.best_scores.fill_(0.5)
         trainer.task.steps.finite[0] = False
         trainer.save()
         for name, parameter in load_agent(tmp_path / "run").named_parameters():  # of the first that did not fail
             assert torch.equal(parameter, trainer.fleet.parameters[name][1])
-        with pytest.raises(ValueError, match=r"seed 3 of the run in .* failed: there is no agent"):
+        with pytest.raises(ValueError, match=r"seed 3 of the run in .* failed: there is no model"):
             load_agent(tmp_path / "run", 3)
         trainer.task.steps.finite[1] = False
         trainer.save()

@@ -8,9 +8,8 @@ from rich.table import Table
 
 from relational_transformer.fleet.precision import find_device
 from relational_transformer.lobster import evaluate_run
+from relational_transformer.lobster.oracle import meaning
 from relational_transformer.runs.run_folder import RunFolder
-
-from .train_lobster_display import meaning
 
 
 def evaluate_lobster(

@@ -2,16 +2,16 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Annotated
 
-from relational_transformer.fleet.compiling import CompileMode
-from relational_transformer.fleet.fleet import consecutive_seeds
-from relational_transformer.fleet.precision import Precision, default_device, find_device
+import tyro
+
 from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol, LobsterTask
 from relational_transformer.lobster.settings import ModelName
 from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.runs.session import train
 
-from .train_lobster_display import LobsterDisplay, show_result
+from .train_run import RunOptions, changes_of, train_and_show
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,7 @@ class TrainLobsterArguments:
 
     model: ModelName = "rt"
     """The Relational Transformer, or one of the paper's two baselines; each of 30 layers."""
-    seeds: int = 1
-    """How many seeds are trained together; the paper has 20."""
-    first_seed: int = 0
-    """The first of them; the others follow."""
-    out: Path | None = None
-    """Folder of the run; by default runs/lobster-MODEL, or runs/lobster-MODEL-weighted."""
+    run: Annotated[RunOptions, tyro.conf.arg(name="")] = field(default_factory=RunOptions)
     weighted: bool = False
     """Edges of random length, U[0.5, 1.5) in each direction, instead of length 1."""
     epochs: int | None = None
@@ -49,48 +44,24 @@ class TrainLobsterArguments:
     num_layers: int | None = None
     """Layers; 30 by default."""
     learning_rate: float | None = None
+    gradient_clip: float | None = None
+    """Largest norm of a gradient; 128 for rt, not clipped for the baselines."""
     batch_size: int | None = None
-    precision: Precision = "tf32"
-    """tf32 (on a CPU the same as fp32), bf16, fp32 or fp64."""
-    compile: CompileMode = "auto"
-    """Compile a layer: on CUDA, and in long runs on a CPU."""
-    device: str = field(default_factory=default_device)
-    checkpoint_seconds: float = 60.0
-    """A checkpoint is written about so often, and at the end."""
 
 
 def run(arguments: TrainLobsterArguments) -> None:
-    config = LobsterConfig(
-        model=arguments.model,
-        settings=replace(SETTINGS[arguments.model], **_given(arguments, "num_layers", "learning_rate", "batch_size")),
-        protocol=_protocol(arguments),
-        seeds=consecutive_seeds(arguments.first_seed, arguments.seeds),
-        precision=arguments.precision,
-        compile=arguments.compile,
-    )
+    changes = changes_of(arguments, "num_layers", "learning_rate", "gradient_clip", "batch_size")
+    settings = replace(SETTINGS[arguments.model], **changes)
+    config = LobsterConfig(arguments.model, settings, _protocol(arguments), **arguments.run.as_config())
     name = f"lobster-{arguments.model}{'-weighted' if arguments.weighted else ''}"
-    folder = RunFolder(arguments.out or Path("runs") / name)
-    with LobsterDisplay(config) as display:
-        result = train(
-            LobsterTask(config),
-            folder.path,
-            find_device(arguments.device),
-            report=display.update,
-            checkpoint_seconds=arguments.checkpoint_seconds,
-        )
-    show_result(result, folder)
+    train_and_show(LobsterTask(config), arguments.run, RunFolder(arguments.run.out or Path("runs") / name), train)
 
 
 def _protocol(arguments: TrainLobsterArguments) -> LobsterProtocol:
     names = ("weighted", "examples", "train_examples", "validation_interval", "evaluation_examples", "test_size")
-    given = _given(arguments, *names)
+    given = changes_of(arguments, *names)
     if arguments.epochs is not None:
         if arguments.examples is not None:
             raise ValueError("--epochs and --examples say the same in two ways: give one of them")
         given["examples"] = arguments.epochs * given.get("train_examples", LobsterProtocol.train_examples)
     return LobsterProtocol.like_the_papers(**given)
-
-
-def _given(arguments: TrainLobsterArguments, *names: str) -> dict:
-    values = {name: getattr(arguments, name) for name in names}
-    return {name: value for name, value in values.items() if value is not None}

@@ -8,7 +8,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from relational_transformer.nn.kernels.whole_layer.fitting import LARGE_SHARED_MEMORY
+
 Precision = Literal["tf32", "bf16", "fp32", "fp64"]
+PrecisionChoice = Literal["auto", "tf32", "bf16", "fp32", "fp64"]
 
 PART_OF_A_DEVICE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 """With which NVIDIA's MPS gives a process some of a device's multiprocessors. Set to 60 and to 80 on an H200 (torch
@@ -44,6 +47,20 @@ def check_whole_device() -> None:
     """Refuse to train on a part of a device."""
     if os.environ.get(PART_OF_A_DEVICE, "100") != "100":
         raise ValueError(f"{PART_OF_A_DEVICE} is set, with which seeds of a fleet came out wrong: unset it to train")
+
+
+def choose_precision(choice: PrecisionChoice, device: torch.device) -> Precision:
+    """The precision that is meant: `auto` is bf16 on cards that have fused kernels for it, tf32 on other cards, and
+    fp32 on a CPU.
+
+    >>> choose_precision("auto", torch.device("cpu")), choose_precision("bf16", torch.device("cpu"))
+    ('fp32', 'bf16')
+    """
+    if choice != "auto":
+        return choice
+    if device.type != "cuda":
+        return "fp32"
+    return "bf16" if torch.cuda.get_device_capability(device)[0] in LARGE_SHARED_MEMORY else "tf32"
 
 
 def set_matrix_products(precision: Precision) -> None:

@@ -43,3 +43,15 @@ def equivalent_cap(distances: np.ndarray, loss: float) -> float | None:
 def oracle_losses(distances: np.ndarray) -> list[dict[str, float]]:
     """The relative losses of the oracles of `CAPS`, as a result has them."""
     return [{"cap": cap, "test": oracle_loss(distances, cap)} for cap in CAPS]
+
+
+def meaning(loss: float, distances: np.ndarray) -> str:
+    """One sentence: which oracle has this relative loss on graphs of these distances, beside some others."""
+    others = ", ".join(f"{oracle_loss(distances, cap):.3f} at {cap}" for cap in CAPS)
+    cap = equivalent_cap(distances, loss)
+    if cap is None:
+        return f"{loss:.3f} is worse than predicting 0 for all, which gives 1. A model that generalises is near 0."
+    return (
+        f"{loss:.3f} is what predicting min(y, {cap:.1f}) gives on this test set: right up "
+        f"to there, the same number beyond ({others}). A model that generalises is near 0."
+    )

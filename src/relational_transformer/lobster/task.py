@@ -1,6 +1,7 @@
 """The lobster experiment as a task: distances in graphs, scored by relative losses on larger graphs."""
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from .cost import flop
 from .data import Split, load_split
 from .evaluation import Evaluator, check_memory
 from .model import LobsterModel
-from .oracle import oracle_losses
+from .oracle import meaning, oracle_losses
 from .protocol import LobsterProtocol
 from .settings import SETTINGS
 from .stack import FleetStack
@@ -39,6 +40,8 @@ class LobsterTask(Task[LobsterConfig]):
     steps_at_once = {"cuda": 32, "cpu": 4}  # noqa: RUF012
     title = "Lobster graphs: relative loss"
     examples_are = "graphs"
+    measure = "relative loss"
+    shown_times, shown_as, unit = 1.0, ".4f", ""
 
     steps: TrainingStep
 
@@ -100,6 +103,15 @@ class LobsterTask(Task[LobsterConfig]):
                 plain, load_split(protocol.test_graphs_of_training_sizes(), self._device), best
             ),
         }
+
+    @property
+    def headings(self) -> dict[str, str]:
+        protocol = self.config.protocol
+        near = f"test, {protocol.smallest_size} to {protocol.end_size - 1}"
+        return {"train": "train", "test_in_distribution": near, "test": f"test, {protocol.test_size}"}
+
+    def note(self, scores: Sequence[float]) -> str | None:
+        return meaning(statistics.mean(scores), self.config.protocol.test_graphs().distances) if scores else None
 
     def about(self) -> dict[str, Any]:
         oracles = oracle_losses(self.config.protocol.test_graphs().distances)

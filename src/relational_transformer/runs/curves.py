@@ -11,8 +11,12 @@ from .run_folder import RunFolder
 AXIS_COLOR = "#666666"
 
 
-def draw_curves(path: Path, title: str, metrics: list[dict[str, Any]], test_scores: list[float | None]) -> None:
-    """Loss and validation score of every seed against examples seen, with the test scores at the edge."""
+def draw_curves(
+    path: Path, title: str, metrics: list[dict[str, Any]], test_scores: list[float | None],
+    times: float = 100.0, unit: str = "%",
+) -> None:  # fmt: skip
+    """Loss and validation score of every seed against examples seen, with the test scores at the edge; scores are drawn
+    so many times as large."""
     try:
         import matplotlib
     except ModuleNotFoundError:
@@ -29,15 +33,16 @@ def draw_curves(path: Path, title: str, metrics: list[dict[str, Any]], test_scor
         left.plot(examples, [float("nan") if loss is None else loss for loss in losses], color=color, linewidth=0.8)
         right.plot(
             examples,
-            [float("nan") if score is None else 100 * score for score in scores],
+            [float("nan") if score is None else times * score for score in scores],
             color=color,
             linewidth=0.8,
         )
         score = test_scores[seed]
         if score is not None:
-            right.plot(examples[-1], 100 * score, marker="o", color=color, markersize=5, clip_on=False)
+            right.plot(examples[-1], times * score, marker="o", color=color, markersize=5, clip_on=False)
     left.set(title="training loss", xlabel="examples a seed", yscale="log")
-    right.set(title="validation score, and test score (dots)", xlabel="examples a seed", ylabel="%", ylim=(0, 101))
+    right.set(title="validation score, and test score (dots)", xlabel="examples a seed", ylabel=unit)
+    right.set_ylim(0, 101 if unit == "%" else None)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(colors=AXIS_COLOR)

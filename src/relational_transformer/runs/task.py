@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import torch
@@ -15,6 +16,8 @@ from relational_transformer.fleet.fleet import Fleet
 from relational_transformer.fleet.over_seeds import Parameters
 from relational_transformer.fleet.precision import Precision
 
+from .curves import draw_curves
+from .records import MetricsRow
 from .run_folder import RunFolder
 
 
@@ -115,6 +118,9 @@ class Task(ABC, Generic[ConfigType]):
         is_small: whether several runs share a GPU unless something else is asked for.
         title: of a picture of its validation scores; that of the algorithm where it is empty.
         examples_are: what an example is called there.
+        measure: what its scores are, where a table has to say it.
+        shown_times, shown_as, unit: a score is shown so many times as large, in this format, with this behind it.
+        row_type: what a row of the metrics is checked against when it is read again.
     """
 
     higher_is_better: ClassVar[bool] = True
@@ -125,6 +131,11 @@ class Task(ABC, Generic[ConfigType]):
     only_launches: ClassVar[bool] = False
     is_small: ClassVar[bool] = False
     title: ClassVar[str] = ""
+    measure: ClassVar[str] = ""
+    shown_times: ClassVar[float] = 100.0
+    shown_as: ClassVar[str] = ".2f"
+    unit: ClassVar[str] = "%"
+    row_type: ClassVar[Any] = MetricsRow
     examples_are: ClassVar[str] = "examples"
 
     steps: Any
@@ -210,6 +221,19 @@ class Task(ABC, Generic[ConfigType]):
     def about(self) -> dict[str, Any]:
         """What a result says besides scores and provenance."""
         return {}
+
+    @property
+    def headings(self) -> dict[str, str]:
+        """The scores of a test that a table shows, each with its heading."""
+        return {name: name for name in self.scores}
+
+    def note(self, scores: Sequence[float]) -> str | None:
+        """What the scores of a test mean, in a sentence, where that is not plain."""
+        return None
+
+    def draw(self, path: Path, title: str, metrics: list[dict[str, Any]], seeds: list[dict[str, Any]]) -> None:
+        """Draw the learning curves of a run, given its metrics and the rows of its result."""
+        draw_curves(path, title, metrics, [row["test"] for row in seeds], self.shown_times, self.unit)
 
     # What sweeps and reports ask.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.over_seeds import Parameters
 from relational_transformer.fleet.precision import Precision, for_computing
+from relational_transformer.runs.records import GamesRow
 from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.runs.task import Optimiser, Start, Task
 
@@ -17,12 +19,13 @@ from .agent import Agent
 from .chance import draw, first_levels, test_noise
 from .config import SokobanConfig
 from .cost import flop
+from .curves import draw_curves
 from .environment import Environment
 from .evaluation import Player, solved_levels, tests_compiled
 from .rules import TIME_LIMIT
 from .settings import RECIPES, AgentSettings
 from .size_classes import size_classes
-from .splits import Splits, SplitsIdentity, load_splits, remember_folder, remembered_folder
+from .splits import Splits, SplitsIdentity, remember_folder, remembered_folder
 from .step import TrainingStep
 
 
@@ -49,6 +52,9 @@ class SokobanTask(Task[SokobanConfig]):
     only_launches = True
     title = "Sokoban: unsolved games in training"
     examples_are = "steps"
+    measure = "share of levels solved"
+    shown_as = ".1f"
+    row_type = GamesRow
 
     steps: TrainingStep
 
@@ -142,6 +148,13 @@ class SokobanTask(Task[SokobanConfig]):
         shares = [share if number else None for share, number in zip(row["validation"], games, strict=True)]
         return {**row, "validation": shares, "games": games}
 
+    @property
+    def headings(self) -> dict[str, str]:
+        return {"test": "test, sampled", "test_greedy": "test, greedy", "test_of_last": "last, sampled"}
+
+    def draw(self, path: Path, title: str, metrics: list[dict[str, Any]], seeds: list[dict[str, Any]]) -> None:
+        draw_curves(path, title, metrics, seeds)
+
     def about(self) -> dict[str, Any]:
         return {"levels": asdict(self.splits.identity)}
 
@@ -175,12 +188,10 @@ class SokobanTask(Task[SokobanConfig]):
 
     def _find_levels(self, folder: RunFolder) -> Splits:
         given = self._given
-        if given is None and self.data is not None:
-            given = load_splits(self.data, self.config.test_levels)
-        if given is None:
-            return self.config.load_both(remembered_folder(folder))
-        if self.config.levels is None:
+        if self.config.levels is None and (given is not None or self.data is not None):
             raise ValueError("levels are given, but the configuration is one of generated levels")
+        if given is None or self.config.levels is None:
+            return self.config.load_both(remembered_folder(folder) if self.data is None else self.data)
         for split in ("test", "train"):
             self.config.levels.check(split, getattr(given, split), str(given.folder or "those given"))
         return given

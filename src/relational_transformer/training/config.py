@@ -27,11 +27,17 @@ class Protocol:
     train_examples: int = 10_000
     """Size of the training set."""
     train_nodes: int = 16
+    """Nodes of the training graphs."""
     train_data_seed: int = 1
+    """Seed of the training graphs."""
     validation_nodes: int = 16
+    """Nodes of the validation graphs."""
     validation_data_seed: int = 2
+    """Seed of the validation graphs."""
     test_nodes: int = 64
+    """Nodes of the test graphs."""
     test_data_seed: int = 3
+    """Seed of the test graphs."""
     evaluation_examples: int = 32
     """Examples of the validation and of the test set, times the algorithm's canonical multiplier (1, 32 or 64)."""
     minimum_evaluation_examples: int = 0

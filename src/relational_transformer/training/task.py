@@ -106,6 +106,10 @@ class CLRSTask(Task[TrainConfig]):
         seen = self.steps.split.head(len(self.evaluator.split))
         return {"train": self._scores(seen, best), "test": self._scores(self._load_split("test"), best)}
 
+    @property
+    def headings(self) -> dict[str, str]:
+        return {"train": "train", "test": f"test, {self.config.protocol.test_nodes} nodes"}
+
     def about(self) -> dict[str, Any]:
         return {"layers_are_kernels": self.steps.layers_are_kernels}
 

@@ -57,7 +57,7 @@ def add_a_day(run: Run) -> int:
     folder = RunFolder(run.folder)
     tensors, progress, config = read_checkpoint(folder.checkpoint)
     save_checkpoint(folder, config, tensors, {**progress, "seconds": progress["seconds"] + DAY})
-    return progress["part"]
+    return progress["steps"]
 
 
 def seconds_of(run: Run) -> float:

@@ -1,0 +1,91 @@
+"""What all of `rt train` have in common: the options of a run, its training, and what is shown of it."""
+
+from collections.abc import Callable
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from relational_transformer.fleet.adam import CONSTANT, Schedule
+from relational_transformer.fleet.compiling import CompileMode
+from relational_transformer.fleet.fleet import consecutive_seeds
+from relational_transformer.fleet.precision import PrecisionChoice, choose_precision, default_device, find_device
+from relational_transformer.runs.curves import TensorBoardCurves
+from relational_transformer.runs.run_folder import RunFolder
+from relational_transformer.runs.session import train
+from relational_transformer.runs.task import Task
+from relational_transformer.runs.trainer import Trainer
+
+from .train_display import Display
+from .train_live_line import say
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Of every run."""
+
+    seeds: int = 1
+    """How many seeds are trained together."""
+    first_seed: int = 0
+    """The first of them; the others follow."""
+    out: Path | None = None
+    """Folder of the run; by default one in runs/ with the name of the task and the model."""
+    schedule: Annotated[Schedule, tyro.conf.arg(name="")] = CONSTANT
+    precision: PrecisionChoice = "auto"
+    """auto: bf16 on cards with fused kernels for it, tf32 on others, fp32 on a CPU; or one of these, or fp64."""
+    compile: CompileMode = "auto"
+    """Compile what a training step is made of: on CUDA, and in long runs on a CPU."""
+    device: str = field(default_factory=default_device)
+    checkpoint_seconds: float = 60.0
+    """A checkpoint is written about so often, and at the end."""
+    tensorboard: bool = False
+    """Also write curves for TensorBoard into the folder of the run, while it trains."""
+
+    def as_config(self) -> dict[str, Any]:
+        """What a configuration has of them."""
+        return {
+            "seeds": consecutive_seeds(self.first_seed, self.seeds),
+            "precision": choose_precision(self.precision, find_device(self.device)),
+            "compile": self.compile,
+            "schedule": self.schedule,
+        }
+
+
+def train_and_show(
+    task: Task[Any], options: RunOptions, folder: RunFolder, train: Callable[..., dict[str, Any]] = train
+) -> None:
+    """Train a run, on from its last checkpoint, and show how far it is, its scores and its curves."""
+    curves = TensorBoardCurves(folder, task.config.seeds) if options.tensorboard else None
+    with Display(task) as display, closing(curves) if curves else nullcontext():
+
+        def report(trainer: Trainer) -> None:
+            display.update(trainer)
+            if curves:
+                curves.update(trainer.metrics_so_far())
+
+        result = train(
+            task,
+            folder.path,
+            find_device(options.device),
+            report=report,
+            checkpoint_seconds=options.checkpoint_seconds,
+        )
+        metrics = folder.find_metrics_of(result, task.row_type)
+        if curves:
+            curves.update(metrics)
+    display.show_result(result, metrics, folder)
+    if not metrics:
+        return
+    try:
+        task.draw(folder.curves, f"{task.config.model} on {task.config.task}", metrics, result["seeds"])
+        say(f"picture  {folder.curves}")
+    except ModuleNotFoundError as error:  # the run is whole without it
+        say(f"picture  none: {error}")
+
+
+def changes_of(arguments: Any, *names: str) -> dict[str, Any]:
+    """The options of these names that were given."""
+    values = {name: getattr(arguments, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from relational_transformer.clrs import ALGORITHMS, compiled, random_graphs, sample, tracing
+from relational_transformer.clrs import ALGORITHMS, compiled, sample, tracing
+from relational_transformer.clrs.samples import random_graphs
 
 # Hides numba from the import that follows, then prints a digest of every algorithm.
 WITHOUT_NUMBA = """

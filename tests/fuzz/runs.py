@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from relational_transformer.lobster import trained as lobster_trained
-from relational_transformer.nn.digest import digest
+from relational_transformer.nn.saving.digest import digest
 from relational_transformer.reports.figures.curves import read_curve
 from relational_transformer.reports.measured import read_results
 from relational_transformer.runs import RunFolder, Trainer

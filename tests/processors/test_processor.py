@@ -54,7 +54,7 @@ def test_returns_what_it_says_in_the_size_it_was_given(name: str, changes: dict)
     processor = make(name, **changes)
     state = processor(*random_step(processor, 5))
     assert state.nodes.shape == (2, 5, SIZE)
-    assert (state.edges is not None) == processor.returns_edges
+    assert (state.edges is not None) == (processor.returns_edges or processor.returns_messages)
     assert (state.globals is not None) == processor.returns_globals
     if state.edges is not None:
         assert state.edges.shape == (2, 5, 5, SIZE)

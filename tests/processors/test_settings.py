@@ -4,11 +4,11 @@ import dataclasses
 
 import pytest
 
-from relational_transformer.processors import ABLATIONS, PROCESSORS, TUNED, UNTUNED, Settings, find_settings
+from relational_transformer.processors import ABLATIONS, MODERN, PROCESSORS, TUNED, UNTUNED, Settings, find_settings
 
 
 def test_every_model_names_a_processor_that_exists() -> None:
-    for settings in (*TUNED.values(), *UNTUNED.values(), *ABLATIONS.values()):
+    for settings in (*TUNED.values(), *UNTUNED.values(), *ABLATIONS.values(), *MODERN.values()):
         assert settings.processor in PROCESSORS
 
 
@@ -44,6 +44,13 @@ def test_an_ablation_changes_what_it_is_called_after_and_no_more() -> None:
         "rt_core": {"global_mode": "core"},
         "rt_no_edge_updates": {"update_edges": False, "pointers_from_edges": False},
     }
+
+
+def test_triplet_gmpnn_is_trained_as_published() -> None:
+    settings = find_settings("triplet_gmpnn")
+    assert settings == MODERN["triplet_gmpnn"]
+    assert (settings.num_layers, settings.hidden_size, settings.learning_rate) == (1, 128, 1e-3)
+    assert (settings.batch_size, settings.gradient_clip, settings.pointers_from_edges) == (32, 1.0, False)
 
 
 def test_settings_are_found_by_name_and_cannot_be_changed() -> None:

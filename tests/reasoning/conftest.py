@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from relational_transformer.clrs.spec import SPECS, FeatureSpec, Location, Type
+from relational_transformer.clrs.spec import SPECS, FeatureSpec, Location, Spec, Type
 
 
 class Examples(NamedTuple):
@@ -41,14 +41,20 @@ def _draw(feature: FeatureSpec, leading: tuple[int, ...], num_nodes: int, genera
             masked = torch.tensor([-1] + [0] * (feature.classes - 1), dtype=torch.int8)
             one_hot = torch.where(unused.unsqueeze(-1), masked, one_hot)
         return one_hot
+    if feature.type == Type.PERMUTATION_POINTER:  # one cycle through all nodes
+        order = torch.rand(shape, generator=generator).argsort(-1)
+        before = torch.empty_like(order).scatter(-1, order, order.roll(1, dims=-1))
+        return torch.nn.functional.one_hot(before, num_nodes).to(torch.int8)
     return torch.randint(num_nodes, shape, generator=generator).to(torch.int16)
 
 
-def draw_examples(algorithm: str, *, batch: int = 3, num_nodes: int = 5, num_steps: int = 4, seed: int = 0) -> Examples:
+def draw_examples(
+    algorithm: str | Spec, *, batch: int = 3, num_nodes: int = 5, num_steps: int = 4, seed: int = 0
+) -> Examples:
     """Examples of lengths 2, 3, ... up to `num_steps` hints, with random values in every feature."""
     generator = torch.Generator().manual_seed(seed)
     stages: dict[str, dict[str, Tensor]] = {"input": {}, "hint": {}, "output": {}}
-    for name, feature in SPECS[algorithm].items():
+    for name, feature in (SPECS[algorithm] if isinstance(algorithm, str) else algorithm).items():
         leading = (num_steps, batch) if feature.stage == "hint" else (batch,)
         stages[feature.stage][name] = _draw(feature, leading, num_nodes, generator)
     lengths = torch.arange(batch) % (num_steps - 1) + 2 if num_steps > 1 else torch.ones(batch)

@@ -5,9 +5,9 @@ import math
 import torch
 from torch import Tensor
 
-from relational_transformer.clrs.spec import SPECS, Stage
+from relational_transformer.clrs.spec import SPECS, FeatureSpec, Location, Stage, Type
 from relational_transformer.reasoning import group_features, pack
-from relational_transformer.reasoning.encoders import ColumnEncoder, Encoder
+from relational_transformer.reasoning.encoders import ColumnEncoder, Encoder, one_hot
 
 SIZE = 7
 
@@ -97,3 +97,46 @@ def test_scalars_are_not_rounded_under_autocast(examples) -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         rounded = encoder(pack(groups, drawn.inputs), num_nodes=5).nodes
     assert torch.equal(rounded, expected)
+
+
+def test_pointers_as_probabilities_of_one_node_are_as_indices(examples) -> None:
+    hints = {name: value[0] for name, value in examples("floyd_warshall", num_steps=1).hints.items()}
+    hints["pi"] = examples("bfs").outputs["pi"]
+    spec = {**SPECS["floyd_warshall"], "pi": FeatureSpec(Stage.HINT, Location.NODE, Type.POINTER)}
+    groups = group_features(spec, Stage.HINT)
+    packed = pack(groups, hints)
+    soft = {
+        group.key: one_hot(packed[group.key], 5).float() if group.is_pointer else packed[group.key] for group in groups
+    }
+    assert soft["edge_pointer"].shape == (3, 5, 5, 5, 1)
+    encoder = Encoder(groups, SIZE)
+    for node_mask in (None, torch.arange(5).expand(3, 5) < 4):
+        of_indices, of_numbers = (encoder(given, 5, node_mask, need_adjacency=True) for given in (packed, soft))
+        for ours, theirs in zip(of_numbers, of_indices, strict=True):
+            assert torch.equal(ours, theirs) if ours is not None else theirs is None
+
+
+def test_nodes_are_adjacent_where_pointers_are_more_than_a_half_both_ways_together() -> None:
+    groups = group_features({"pi": FeatureSpec(Stage.HINT, Location.NODE, Type.POINTER)}, Stage.HINT)
+    pointers = torch.tensor([[0.2, 0.6, 0.2], [0.1, 0.5, 0.4], [0.2, 0.2, 0.6]]).view(1, 3, 3, 1)
+    adjacency = Encoder(groups, SIZE)({"node_pointer": pointers}, 3, need_adjacency=True).adjacency
+    assert adjacency is not None
+    assert adjacency[0].int().tolist() == [[0, 1, 0], [1, 1, 1], [0, 1, 1]]
+
+
+def test_small_scalars_start_small_and_change_no_other_start() -> None:
+    size = 400
+    groups = group_features(SPECS["dijkstra"], Stage.HINT)
+    encoders = []
+    for small_scalars in (False, True):
+        torch.manual_seed(0)
+        encoders.append(Encoder(groups, size, small_scalars=small_scalars))
+    plain, small = (encoder.nodes for encoder in encoders)
+    assert plain is not None
+    assert small is not None
+    for linear in small.linears:
+        ours, theirs = small.weight[linear.rows], plain.weight[linear.rows]
+        if linear.feature == "d":
+            torch.testing.assert_close(ours, theirs / math.sqrt(size))
+        else:
+            assert torch.equal(ours, theirs)

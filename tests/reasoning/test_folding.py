@@ -5,12 +5,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from relational_transformer.clrs.spec import ALGORITHMS
+from relational_transformer.clrs.spec import ALGORITHMS, Spec
 from relational_transformer.processors import Settings
-from relational_transformer.reasoning import Batch, Network, build_network
+from relational_transformer.reasoning import Batch, Network, build_network, gumbel
 from relational_transformer.reasoning.features import unpack
 from relational_transformer.reasoning.folded_steps import answer, begin, between, go_on, leave
 from relational_transformer.reasoning.folding import fold
+from relational_transformer.reasoning.hints import HintFeedback
+from tests.reasoning.modern import modern_spec
 
 SMALL = Settings(
     hidden_size=12, num_heads=3, num_layers=1, node_hidden_size=8, edge_hidden_sizes=(6, 5), pointers_from_edges=True
@@ -20,9 +22,9 @@ SMALL = Settings(
 TRANSFORMER = {"processor": "transformer", "pointers_from_edges": False}
 
 
-def make(algorithm: str, **changes: object) -> Network:
+def make(algorithm: str | Spec, hint_feedback: HintFeedback = "paper", **changes: object) -> Network:
     torch.manual_seed(0)
-    network = build_network(algorithm, replace(SMALL, **changes)).double()
+    network = build_network(algorithm, replace(SMALL, **changes), hint_feedback=hint_feedback).double()
     for parameter in network.parameters():  # biases too
         torch.nn.init.normal_(parameter, std=0.3)
     return network
@@ -102,6 +104,25 @@ def test_on_its_own_hints_every_algorithm_gives_the_outputs_of_its_definition(al
 def test_every_algorithm_has_the_losses_and_gradients_of_its_definition(algorithm, model, examples):
     network = make(algorithm, **model)
     check(network, network.pack(*examples(algorithm, batch=2, num_nodes=4, num_steps=4)))
+
+
+@with_and_without_edges
+@pytest.mark.parametrize("hint_feedback", ["soft", "hard", "hard_on_eval"])
+@pytest.mark.parametrize(
+    "algorithm", ["dfs", "floyd_warshall", "lcs_length", "graham_scan", "heapsort", "segments_intersect", "bridges"]
+)
+def test_so_it_is_with_other_ways_of_feeding_hints_back(algorithm, hint_feedback, model, examples):
+    network = make(modern_spec(algorithm), hint_feedback, **model)
+    batch = network.pack(*examples(modern_spec(algorithm), batch=2, num_nodes=4, num_steps=4))
+    shape = network.noise_shape(4)
+    if shape is not None:
+        noise = gumbel(torch.rand(2, *shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64))
+        batch = batch._replace(noise=noise)
+    check(network, batch)
+    with torch.no_grad():
+        predicted = network.predict(batch.inputs, first_hints(batch), batch.lengths).outputs
+        for name, logits in folded_outputs(network, batch).items():
+            torch.testing.assert_close(logits, predicted[name], rtol=1e-9, atol=1e-10)
 
 
 @pytest.mark.parametrize("algorithm", ["bfs", "dfs", "floyd_warshall"])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from relational_transformer.clrs.sampling import sample
+from relational_transformer.clrs.samples.sampling import sample
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.training import Protocol
 from relational_transformer.training.data import draw, length_buckets, load_split, make_split

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from relational_transformer.clrs.sampling import sample
+from relational_transformer.clrs.samples.sampling import sample
 from relational_transformer.fleet.fleet import Fleet, initialise
 from relational_transformer.fleet.precision import set_precision
 from relational_transformer.reasoning.build import build_network

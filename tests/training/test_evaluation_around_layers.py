@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from relational_transformer.clrs.sampling import sample
+from relational_transformer.clrs.samples.sampling import sample
 from relational_transformer.fleet import pieces
 from relational_transformer.fleet.fleet import Fleet, initialise
 from relational_transformer.fleet.over_seeds import over_seeds

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from relational_transformer.clrs.sampling import sample
+from relational_transformer.clrs.samples.sampling import sample
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.training.data import Split, load_split
 from relational_transformer.training.evaluation import cut_by_length

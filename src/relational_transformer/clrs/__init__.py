@@ -1,10 +1,11 @@
 """CLRS-30: thirty classical algorithms as training data. numpy is all it needs; numba makes it fast."""
 
-from relational_transformer.clrs.blocks import TrainingBlock, training_block, training_blocks
 from relational_transformer.clrs.dataset import SPLITS, SplitName, canonical
-from relational_transformer.clrs.modern import training_lengths
-from relational_transformer.clrs.reference_run import ReferenceRun
-from relational_transformer.clrs.sampling import sample
+from relational_transformer.clrs.samples.blocks import TrainingBlock, training_block, training_blocks
+from relational_transformer.clrs.samples.modern import training_lengths
+from relational_transformer.clrs.samples.reference_run import ReferenceRun
+from relational_transformer.clrs.samples.sampling import sample
+from relational_transformer.clrs.samples.streaming import stream
 from relational_transformer.clrs.spec import (
     ALGORITHMS,
     CLASS_OF,
@@ -21,7 +22,6 @@ from relational_transformer.clrs.spec import (
     Type,
     spec_of,
 )
-from relational_transformer.clrs.streaming import stream
 from relational_transformer.clrs.trajectories import Trajectories
 
 __all__ = [

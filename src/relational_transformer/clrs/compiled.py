@@ -56,6 +56,11 @@ def _source_digest(own_file: str) -> str:
     """Digest of the file an entry stands in, of this one, and of those whose functions it may call."""
     folder = Path(__file__).parent
     sha = hashlib.sha256()
-    for path in (Path(own_file), Path(__file__), folder / "random.py", *sorted((folder / "algorithms").rglob("*.py"))):
+    for path in (
+        Path(own_file),
+        Path(__file__),
+        folder / "samples" / "random.py",
+        *sorted((folder / "algorithms").rglob("*.py")),
+    ):
         sha.update(path.read_bytes())
     return sha.hexdigest()[:16]

@@ -9,8 +9,8 @@ from typing import Literal
 from relational_transformer.clrs.checks import check_count, check_name, check_protocol, check_version, shown
 from relational_transformer.clrs.classes import STRING_MATCHERS
 from relational_transformer.clrs.feature import FeatureVersion, ProtocolName
-from relational_transformer.clrs.modern import modern_form
-from relational_transformer.clrs.sampling import sample
+from relational_transformer.clrs.samples.modern import modern_form
+from relational_transformer.clrs.samples.sampling import sample
 from relational_transformer.clrs.storage import DamagedFileError, load, save
 from relational_transformer.clrs.trajectories import Trajectories
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from relational_transformer.clrs.classes import CLASS_OF, TITLES
 from relational_transformer.clrs.feature import FeatureSpec, FeatureVersion, Location, ProtocolName, Spec, Stage, Type
-from relational_transformer.clrs.sampling import sample
+from relational_transformer.clrs.samples.sampling import sample
 from relational_transformer.clrs.spec import spec_of
 
 INDENT = "  "

@@ -25,7 +25,7 @@ from relational_transformer.clrs.feature import (
     Stage,
     Type,
 )
-from relational_transformer.clrs.modern import modern_spec
+from relational_transformer.clrs.samples.modern import modern_spec
 
 __all__ = [
     "ALGORITHMS",

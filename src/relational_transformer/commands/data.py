@@ -15,8 +15,8 @@ from relational_transformer.clrs import ALGORITHMS, FeatureVersion, ProtocolName
 from relational_transformer.clrs.checks import check_count, check_name
 from relational_transformer.clrs.classes import STRING_MATCHERS
 from relational_transformer.clrs.dataset import MODERN_SPLITS, SPLITS, cache_folder
-from relational_transformer.clrs.modern import training_lengths
 from relational_transformer.clrs.preparation import Preparation, PreparedSplit, prepare
+from relational_transformer.clrs.samples.modern import training_lengths
 from relational_transformer.clrs.show import show_example
 
 

@@ -4,8 +4,8 @@ from .attention import AttentionOutput, RelationalAttention, causal_mask, relati
 from .concat_linear import ConcatLinear
 from .edge_update import EdgeUpdate, edge_update
 from .layer import LayerOutput, RelationalTransformerLayer
-from .pretrained import Pretrained
 from .recording import record_attention
+from .saving.pretrained import Pretrained
 from .transformer import RelationalTransformer, RelationalTransformerOutput
 
 __all__ = [

@@ -23,7 +23,7 @@ from .edge_update import EdgeUpdate
 from .initialization import reset_linear
 from .padding import present_edges, present_nodes
 from .plain import replaceable
-from .pretrained import Pretrained
+from .saving.pretrained import Pretrained
 
 
 class LayerOutput(NamedTuple):

@@ -21,7 +21,7 @@ from .concat_linear import ConcatLinear, concatenated, linear_of_parts
 from .layer import RelationalTransformerLayer
 from .padding import present_edges, present_nodes
 from .plain import replaceable
-from .pretrained import Pretrained
+from .saving.pretrained import Pretrained
 
 GlobalMode = Literal["cat", "core", "att"]
 

@@ -9,8 +9,9 @@ from .mpnn import MPNN
 from .pgn import PGN, MaskedPGN
 from .processor import GraphState, Processor
 from .relational import RelationalProcessor
-from .settings import ABLATIONS, TUNED, UNTUNED, Settings, find_settings
+from .settings import ABLATIONS, MODERN, TUNED, UNTUNED, Settings, find_settings
 from .transformer import Transformer
+from .triplet_gmpnn import GMPNN, TripletGMPNN, TripletMPNN
 
 PROCESSORS: dict[str, type[Processor]] = {
     "rt": RelationalProcessor,
@@ -23,6 +24,9 @@ PROCESSORS: dict[str, type[Processor]] = {
     "mpnn": MPNN,
     "pgn": PGN,
     "pgn_masked": MaskedPGN,
+    "triplet_gmpnn": TripletGMPNN,
+    "triplet_mpnn": TripletMPNN,
+    "gmpnn": GMPNN,
 }
 
 
@@ -41,6 +45,7 @@ def build_processor(settings: Settings) -> Processor:
 
 __all__ = [
     "ABLATIONS",
+    "MODERN",
     "PROCESSORS",
     "TUNED",
     "UNTUNED",

@@ -46,6 +46,12 @@ class MessagePassingLayer(nn.Module):
         self.norm.reset_parameters()
 
     def forward(self, nodes: Tensor, edges: Tensor, globals: Tensor, adjacency: Tensor | None) -> Tensor:
+        return self.exchange(nodes, edges, globals, adjacency)[0]
+
+    def exchange(
+        self, nodes: Tensor, edges: Tensor, globals: Tensor, adjacency: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """The new nodes z', and the largest message m that each of them has received."""
         if all(is_plain(child) for child in self.children()):
             return self._apply_weights(nodes, edges, globals, adjacency)
         receiver, sender, skip = self.from_nodes(nodes).chunk(3, dim=-1)
@@ -53,9 +59,11 @@ class MessagePassingLayer(nn.Module):
         messages = F.relu(_pairs(sender, receiver, edges) + self.from_edges(edges))
         messages = self.message_out(F.relu(self.message_hidden(messages)))
         received = _received(messages, nodes, adjacency)
-        return self.norm(F.relu(skip + self.from_messages(received)))
+        return self.norm(F.relu(skip + self.from_messages(received))), received
 
-    def _apply_weights(self, nodes: Tensor, edges: Tensor, globals: Tensor, adjacency: Tensor | None) -> Tensor:
+    def _apply_weights(
+        self, nodes: Tensor, edges: Tensor, globals: Tensor, adjacency: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         """The same with biases where they are added least often, and with aligned channels where it is compiled."""
         nodes, edges, globals = align(nodes, -1), align(edges, -1), align(globals, -1)
         stacked = self.from_nodes.weight.unflatten(0, (3, -1)), self.from_nodes.bias.unflatten(0, (3, -1))
@@ -70,7 +78,8 @@ class MessagePassingLayer(nn.Module):
         messages = F.linear(messages, align(self.message_out.weight, -1, -2))
         received = _received(messages, nodes, adjacency) + align(self.message_out.bias, -1)
         updated = F.relu(skip + aligned_linear(received, self.from_messages))
-        return self.norm(updated[..., : self.from_messages.out_features])
+        size = self.from_messages.out_features
+        return self.norm(updated[..., :size]), received[..., :size]
 
 
 def _pairs(sender: Tensor, receiver: Tensor, edges: Tensor) -> Tensor:

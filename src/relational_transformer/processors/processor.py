@@ -33,6 +33,7 @@ class Processor(nn.Module):
 
     - `returns_edges`, `returns_globals`: its output has edge (global) vectors, which the network carries to the next
       step and decodes. Where it does not, the network hands it hidden states of None and decodes encoded features.
+    - `returns_messages`: its output has edge vectors that are not carried: decoders read them beside the encoded ones.
     - `uses_adjacency`: it reads `adjacency`; otherwise the network does not build one.
     - `masks_decoders`: the network may decode node pointers and edge masks only along the adjacency.
 
@@ -56,6 +57,7 @@ class Processor(nn.Module):
 
     returns_edges: bool = False
     returns_globals: bool = False
+    returns_messages: bool = False
     uses_adjacency: ClassVar[bool] = False
     masks_decoders: ClassVar[bool] = False
 

@@ -132,8 +132,16 @@ these two keep RT's other settings. It does not say how `rt_no_edge_updates` dec
 writes never hear of the nodes, so pointers read off them alone could not be right as often as it reports."""
 
 
+MODERN: dict[str, Settings] = {
+    name: replace(_baseline(name, 1, 128, 1e-3), batch_size=32, gradient_clip=1.0)
+    for name in ("triplet_gmpnn", "triplet_mpnn", "gmpnn")
+}
+"""Triplet-GMPNN as its authors trained it for each task alone (Ibarz et al., 2022), and what is left of it without the
+gate or without triplets."""
+
+
 def find_settings(name: str) -> Settings:
-    """The settings of a model by its name, as in `TUNED`, `ABLATIONS`, or `untuned_` and a baseline's name.
+    """The settings of a model by its name, as in `TUNED`, `ABLATIONS`, `MODERN`, or `untuned_` and a baseline's name.
 
     A processor that the paper says nothing of has the sizes of RT.
 
@@ -148,7 +156,7 @@ def find_settings(name: str) -> Settings:
         name: Settings(processor=name, pointers_from_edges=processor.returns_edges)
         for name, processor in PROCESSORS.items()
     }
-    known |= {**TUNED, **ABLATIONS, **{f"untuned_{key}": value for key, value in UNTUNED.items()}}
+    known |= {**TUNED, **ABLATIONS, **MODERN, **{f"untuned_{key}": value for key, value in UNTUNED.items()}}
     if not isinstance(name, str) or name not in known:
         raise ValueError(f"no model is called {shown(name)}; there are {', '.join(known)}")
     return known[name]

@@ -18,7 +18,7 @@ from relational_transformer.nn.checks import (
     check_tensor,
 )
 from relational_transformer.nn.initialization import truncated_normal_
-from relational_transformer.nn.pretrained import Pretrained
+from relational_transformer.nn.saving.pretrained import Pretrained
 
 from .checks import check_batch, check_edge_index, check_rows
 from .input_projection import LazyLinear, input_projection

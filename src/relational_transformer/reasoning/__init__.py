@@ -3,6 +3,7 @@
 from .build import build_network
 from .features import Batch, FeatureGroup, group_features, pack, unpack
 from .network import Losses, Network, Prediction
+from .permutations import gumbel
 
 __all__ = [
     "Batch",
@@ -12,6 +13,7 @@ __all__ = [
     "Prediction",
     "build_network",
     "group_features",
+    "gumbel",
     "pack",
     "unpack",
 ]

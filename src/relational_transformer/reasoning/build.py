@@ -3,11 +3,19 @@
 from relational_transformer.clrs.spec import Spec
 from relational_transformer.processors import Settings, build_processor
 
+from .hints import HintFeedback
 from .network import Network, find_spec
 
 
-def build_network(algorithm: str | Spec, settings: Settings) -> Network:
-    """The network that runs `algorithm` with the model that `settings` describe.
+def build_network(
+    algorithm: str | Spec,
+    settings: Settings,
+    *,
+    hint_feedback: HintFeedback = "paper",
+    small_scalar_hints: bool = False,
+) -> Network:
+    """The network that runs `algorithm` with the model that `settings` describe, trained in the way that `Network` says
+    of the other arguments.
 
     >>> from relational_transformer.processors import TUNED
     >>> sum(parameter.numel() for parameter in build_network("bellman_ford", TUNED["rt"]).parameters())
@@ -20,4 +28,6 @@ def build_network(algorithm: str | Spec, settings: Settings) -> Network:
         settings.hidden_size,
         pointers_from_edges=settings.pointers_from_edges,
         hint_mode=settings.hint_mode,
+        hint_feedback=hint_feedback,
+        small_scalar_hints=small_scalar_hints,
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from relational_transformer.clrs.spec import FeatureSpec, Location
+from relational_transformer.clrs.spec import FeatureSpec
 from relational_transformer.nn.checks import check_dense, check_device, check_mask, shown
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def check_training_batch(network: "Network", batch: Any, teacher_forced: Any) ->
     _check_inputs(network, batch.inputs, batch.lengths, batch.node_mask)
     num_nodes, count = batch.inputs["node_scalar"].shape[-2], batch.lengths.shape[0]
     check_packed("outputs", network.outputs, batch.outputs, (count,), num_nodes, batch.lengths)
+    _check_noise(network, batch.noise, count, num_nodes)
     if not isinstance(teacher_forced, Tensor):
         raise ValueError(f"teacher_forced must be a bool tensor [T - 1, B], got {shown(teacher_forced)}")
     check_dense("teacher_forced", teacher_forced)
@@ -93,9 +94,7 @@ def check_packed(
             raise ValueError(f"{name} must have {group.key}, got {', '.join(map(str, packed)) or 'nothing'}")
         where, tensor = f"{name}[{group.key!r}]", packed[group.key]
         _check_data(where, tensor)
-        over_nodes = {Location.GRAPH: 0, Location.NODE: 1, Location.EDGE: 2}[group.location]
-        classes = (group.classes,) if group.classes else ()
-        shape = (*before, *(num_nodes,) * over_nodes, *classes, len(group.names))
+        shape = (*before, *group.data_shape(num_nodes))
         if tuple(tensor.shape) != shape:
             raise ValueError(f"{where} must have shape {list(shape)}, got {list(tensor.shape)}")
         check_device(where, tensor, "the weights", beside)
@@ -113,6 +112,16 @@ def _check_inputs(network: "Network", inputs: Any, lengths: Any, node_mask: Any)
     check_device("lengths", lengths, "the weights", weight)
     check_packed("inputs", network.inputs, inputs, (count,), nodes.shape[-2], weight)
     check_mask("node_mask", node_mask, (count, nodes.shape[-2]), weight)
+
+
+def _check_noise(network: "Network", noise: Any, count: int, num_nodes: int) -> None:
+    if noise is None:
+        return
+    shape = network.noise_shape(num_nodes)
+    if shape is None:
+        raise ValueError("noise is for permutations, and this network decodes none: leave it out")
+    if not isinstance(noise, Tensor) or tuple(noise.shape) != (count, *shape) or not noise.is_floating_point():
+        raise ValueError(f"noise must be floating-point numbers {[count, *shape]}, got {_described(noise)}")
 
 
 def _check_data(name: str, tensor: Any) -> None:

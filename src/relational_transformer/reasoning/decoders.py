@@ -48,9 +48,9 @@ def linears_of(group: FeatureGroup, size: int, pointers_from_edges: bool) -> lis
     """
     width = group.classes or 1
     match group.location, group.type:
-        case Location.NODE, Type.POINTER if pointers_from_edges:
+        case Location.NODE, (Type.POINTER | Type.PERMUTATION_POINTER) if pointers_from_edges:
             return [("edges", 1)]
-        case Location.NODE, Type.POINTER:
+        case Location.NODE, (Type.POINTER | Type.PERMUTATION_POINTER):
             return [("nodes", size), ("nodes", size), ("edges", size), ("score", 1)]
         case Location.NODE, _:
             return [("nodes", width)]
@@ -69,7 +69,7 @@ class Decoders(nn.Module):
         hints: groups of the hints to predict; none where hints are not used.
         outputs: groups of the outputs.
         size: of a vector; nodes come in three parts (encoded, last and new hidden), edges and globals in `edge_parts`
-            and `global_parts` (three, or one where the processor makes none).
+            and `global_parts` (three, or one where the processor makes none; two with messages to edges).
         pointers_from_edges: node pointers are one Linear on edge vectors; otherwise decoded as in CLRS-30.
         masked: node pointers and edge masks only along the adjacency (PGN-m).
     """

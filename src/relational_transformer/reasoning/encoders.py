@@ -1,12 +1,12 @@
 """Encoders: one Linear for each feature, all features of a location in one product."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from relational_transformer.clrs.spec import Location
+from relational_transformer.clrs.spec import Location, Type
 from relational_transformer.nn.initialization import truncated_normal_
 
 from .features import FeatureGroup, Packed
@@ -41,9 +41,11 @@ class ColumnEncoder(nn.Module):
     Biases stay apart, as each is learnt on its own. Shapes: blocks of columns, K together, [..., K'] -> [..., size].
     """
 
-    def __init__(self, features: Sequence[tuple[str, int, int]], size: int) -> None:
-        """`features`: name, number of the Linear and its columns, in the order of the columns."""
+    def __init__(self, features: Sequence[tuple[str, int, int]], size: int, small: Container[str] = ()) -> None:
+        """`features`: name, number of the Linear and its columns, in the order of the columns. Weights of those that
+        are `small` start as if they had `size` columns."""
         super().__init__()
+        self.small = small
         self.linears: list[EncoderLinear] = []
         start = 0
         for index, (name, number, width) in enumerate(features):
@@ -57,7 +59,8 @@ class ColumnEncoder(nn.Module):
     @torch.no_grad()
     def reset_parameters(self) -> None:
         for linear in self.linears:
-            truncated_normal_(self.weight[linear.rows], linear.rows.stop - linear.rows.start)
+            width = linear.rows.stop - linear.rows.start
+            truncated_normal_(self.weight[linear.rows], self.weight.shape[1] if linear.feature in self.small else width)
         self.bias.zero_()
 
     def forward(self, blocks: Sequence[Tensor]) -> Tensor:
@@ -98,29 +101,35 @@ class Encoder(nn.Module):
 
     Node pointers become edge features, as one-hot [B, i, j]. Edge pointers, one-hot [B, i, j, k], become two: their
     mean over i, an edge [j, k], and their mean over j, an edge [i, k]. All other features stay where they are.
-    Node pointers and edge masks also make nodes adjacent, both ways.
+    Node pointers and edge masks also make nodes adjacent, both ways. Pointers may be given as probabilities, in the
+    form of logits; nodes are adjacent where both ways together are more than a half.
+
+    With `small_scalars` the weights of scalars start as if there were `size` of them. Predicted scalars grow from step
+    to step otherwise.
     """
 
-    def __init__(self, groups: Sequence[FeatureGroup], size: int) -> None:
+    def __init__(self, groups: Sequence[FeatureGroup], size: int, *, small_scalars: bool = False) -> None:
         super().__init__()
         self.node_groups = [group for group in groups if group.location == Location.NODE and not group.is_pointer]
         self.global_groups = [group for group in groups if group.location == Location.GRAPH]
         edge_groups = [group for group in groups if group.location == Location.EDGE or group.is_pointer]
         # Relations first: the adjacency is read off the first blocks of columns.
         self.edge_groups = sorted(edge_groups, key=lambda group: not group.is_relation)
-        self.num_relations = sum(group.is_relation for group in edge_groups)
-        self.nodes = _column_encoder(self.node_groups, size)
-        self.edges = _column_encoder(self.edge_groups, size)
-        self.globals = _column_encoder(self.global_groups, size)
+        self.relations = [group for group in self.edge_groups if group.is_relation]
+        self.nodes = _column_encoder(self.node_groups, size, small_scalars)
+        self.edges = _column_encoder(self.edge_groups, size, small_scalars)
+        self.globals = _column_encoder(self.global_groups, size, small_scalars)
 
     def forward(
         self, features: Packed, num_nodes: int, node_mask: Tensor | None = None, need_adjacency: bool = False
     ) -> EncodedFeatures:
         columns = self.columns(features, num_nodes, node_mask)
         adjacency = None
-        if need_adjacency and self.num_relations and columns.edges is not None:
-            relations = torch.cat(columns.edges[: self.num_relations], dim=-1)
-            adjacency = (relations + relations.transpose(-2, -3) > 0).any(-1)
+        if need_adjacency and self.relations and columns.edges is not None:
+            both_ways = [block + block.transpose(-2, -3) for block in columns.edges[: len(self.relations)]]
+            least = [0.5 if group.is_pointer else 0.0 for group in self.relations]
+            related = [block > number for block, number in zip(both_ways, least, strict=True)]
+            adjacency = torch.cat(related, dim=-1).any(-1)
         return EncodedFeatures(
             _encode(self.nodes, columns.nodes),
             _encode(self.edges, columns.edges),
@@ -163,20 +172,21 @@ def one_hot(index: Tensor, num_classes: int) -> Tensor:
     return index.unsqueeze(-2) == classes
 
 
-def _column_encoder(groups: Sequence[FeatureGroup], size: int) -> ColumnEncoder | None:
+def _column_encoder(groups: Sequence[FeatureGroup], size: int, small_scalars: bool) -> ColumnEncoder | None:
     features: list[tuple[str, int, int]] = []
     for group in groups:
         numbers = (0, 1) if group.location == Location.EDGE and group.is_pointer else (0,)
         features += [(name, number, group.classes or 1) for number in numbers for name in group.names]
-    return ColumnEncoder(features, size) if features else None
+    small = {name for group in groups if small_scalars and group.type == Type.SCALAR for name in group.names}
+    return ColumnEncoder(features, size, small) if features else None
 
 
 def _columns(group: FeatureGroup, data: Tensor, num_nodes: int, node_mask: Tensor | None, dtype: torch.dtype) -> Tensor:
     """The features of a group side by side as numbers, [..., K]; -1 (masked) stays -1."""
-    if group.is_pointer and group.location == Location.EDGE:
-        return _edge_pointer_columns(one_hot(data, num_nodes).to(dtype), node_mask)
     if group.is_pointer:
-        return one_hot(data, num_nodes).to(dtype)  # [B, i, F] -> [B, i, j, F]
+        is_index = data.dim() == 2 + group.node_axes  # [B, i, F] -> [B, i, j, F]
+        pointers = (one_hot(data, num_nodes) if is_index else data).to(dtype)
+        return pointers if group.location == Location.NODE else _edge_pointer_columns(pointers, node_mask)
     if group.classes:
         data = data.transpose(-1, -2).flatten(-2)  # [..., classes, F] -> [..., F·classes]
     return data.to(dtype)

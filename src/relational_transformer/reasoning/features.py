@@ -22,13 +22,15 @@ class FeatureGroup:
     """Features of one location and type. Packed, they share a tensor with one feature a slot of its **last** axis.
 
     What a choice is made of is always the axis before: nodes of a mask_one, classes of a categorical, the nodes that
-    the logits of a pointer run over. In data, pointers are indices.
+    the logits of a pointer run over. In data, pointers are indices, and a permutation is the matrix [i, j] that has a 1
+    where i points to j.
 
     | packed | data | logits |
     |---|---|---|
     | node scalar, mask, mask_one | [B, N, F] | the same |
     | node categorical | [B, N, classes, F] | the same |
     | node pointer | [B, N, F] | [B, N, N, F] |
+    | node permutation_pointer | [B, N, N, F] | the same |
     | edge ... | [B, N, N, ...] | [B, N, N, ...] |
     | graph ... | [B, ...] | [B, ...] |
 
@@ -56,26 +58,37 @@ class FeatureGroup:
 
     @property
     def is_pointer(self) -> bool:
-        return self.type == Type.POINTER
+        return self.type in (Type.POINTER, Type.PERMUTATION_POINTER)
 
     @property
-    def is_choice(self) -> bool:
-        """Whether exactly one of several is right, so that logits go through a softmax over their axis -2."""
-        return self.type in (Type.MASK_ONE, Type.CATEGORICAL, Type.POINTER)
+    def is_permutation(self) -> bool:
+        """Whether it is a pointer to each node from one other, decoded by Sinkhorn's iterations (`permutations.py`)."""
+        return self.type == Type.PERMUTATION_POINTER
 
     @property
     def is_choice_of_nodes(self) -> bool:
-        return self.type in (Type.MASK_ONE, Type.POINTER)
+        return self.is_pointer or self.type == Type.MASK_ONE
 
     @property
     def is_relation(self) -> bool:
         """Whether it draws edges between nodes, which then are adjacent: node pointers and edge masks."""
         return (self.location, self.type) in ((Location.NODE, Type.POINTER), (Location.EDGE, Type.MASK))
 
+    @property
+    def node_axes(self) -> int:
+        """Over how many axes of nodes it lies: 0 of a graph, 1 of nodes, 2 of edges."""
+        return {Location.GRAPH: 0, Location.NODE: 1, Location.EDGE: 2}[self.location]
+
+    def data_shape(self, num_nodes: int) -> tuple[int, ...]:
+        """Shape of packed data, without the batch."""
+        return self._shape(num_nodes, self.node_axes + self.is_permutation)
+
     def logits_shape(self, num_nodes: int) -> tuple[int, ...]:
         """Shape of packed logits, without the batch."""
-        over_nodes = {Location.GRAPH: 0, Location.NODE: 1, Location.EDGE: 2}[self.location] + self.is_pointer
-        return (num_nodes,) * over_nodes + ((self.classes,) if self.classes else ()) + (len(self.names),)
+        return self._shape(num_nodes, self.node_axes + self.is_pointer)
+
+    def _shape(self, num_nodes: int, node_axes: int) -> tuple[int, ...]:
+        return (num_nodes,) * node_axes + ((self.classes,) if self.classes else ()) + (len(self.names),)
 
     def present(self, node_mask: Tensor | None) -> Tensor | None:
         """Which elements belong to nodes that are there, bool [B, (N, (N,)) 1]; None where all of them do.
@@ -89,7 +102,8 @@ class FeatureGroup:
 
 
 def group_features(spec: Spec, stage: Stage) -> tuple[FeatureGroup, ...]:
-    """The features of one stage by location and type. Permutations are plain pointers here, as in the paper.
+    """The features of one stage by location and type. What should be a permutation is a plain pointer here, as in the
+    paper; a permutation pointer is one.
 
     >>> from relational_transformer.clrs.spec import SPECS
     >>> [(group.key, group.names) for group in group_features(SPECS["bubble_sort"], Stage.HINT)]
@@ -105,13 +119,21 @@ def group_features(spec: Spec, stage: Stage) -> tuple[FeatureGroup, ...]:
         kind = Type.POINTER if feature.type == Type.SHOULD_BE_PERMUTATION else feature.type
         if (feature.location, kind) in _UNKNOWN:
             raise ValueError(f"{name} is a {feature.location} {kind}, which none of the 30 algorithms has")
+        if kind == Type.PERMUTATION_POINTER and stage != Stage.OUTPUT:
+            raise ValueError(f"{name} is a permutation, which only an output can be, got one among the {stage}s")
         group = FeatureGroup(feature.location, kind, feature.classes, (name,))
         known = groups.get(group.key)
         groups[group.key] = replace(known, names=(*known.names, name)) if known else group
     return tuple(groups.values())
 
 
-_UNKNOWN = {(Location.EDGE, Type.MASK_ONE), (Location.GRAPH, Type.MASK_ONE), (Location.GRAPH, Type.POINTER)}
+_UNKNOWN = {
+    (Location.EDGE, Type.MASK_ONE),
+    (Location.EDGE, Type.PERMUTATION_POINTER),
+    (Location.GRAPH, Type.MASK_ONE),
+    (Location.GRAPH, Type.POINTER),
+    (Location.GRAPH, Type.PERMUTATION_POINTER),
+}
 
 
 def pack(groups: Iterable[FeatureGroup], features: Mapping[str, Tensor]) -> Packed:
@@ -166,6 +188,7 @@ class Batch(NamedTuple):
         outputs: [B, ...].
         lengths: number of hints of each example, [B].
         node_mask: bool [B, N], True where a node is there; None where all graphs have N nodes.
+        noise: what training adds to the logits of permutations, [B, N, N, F], as `gumbel` makes it; None: nothing.
 
     >>> from relational_transformer.clrs import sample
     >>> from relational_transformer.processors import Settings
@@ -184,3 +207,4 @@ class Batch(NamedTuple):
     outputs: Packed
     lengths: Tensor
     node_mask: Tensor | None = None
+    noise: Tensor | None = None

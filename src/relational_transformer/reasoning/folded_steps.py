@@ -19,7 +19,7 @@ from .decoders import FEW, pool, precise, read_out
 from .encoders import Blocks, Columns, mix
 from .features import Batch, Packed
 from .folding import Folded, Parts, at_map, fold, maps_of, unfold
-from .hints import decide, feed_hints
+from .hints import feed_hints, feed_own
 from .network import Carry, Network, keep
 from .steps import Step
 
@@ -70,7 +70,8 @@ def between(
     read, read_ahead = _read(parts, new)
     hints, carry = _decode(network, parts, carry, step.keeps_output, read)
     carry = carry._replace(hint_losses=network.add_hint_losses(carry.hint_losses, hints, step))
-    seen = feed_hints(network.hints, following.hints, hints, following.teacher_forced)
+    feeding = network.feeding(training=True)
+    seen = feed_hints(network.hints, following.hints, hints, following.teacher_forced, feeding)
     nodes, edges, readings = _enter(network, parts, seen, new, read_ahead)
     return Entered(carry._replace(readings=readings), nodes, edges)
 
@@ -83,7 +84,8 @@ def go_on(
     parts = unfold(network, folded, *new.nodes.shape[:2])
     read, read_ahead = _read(parts, new)
     hints, carry = _decode(network, parts, carry, keeps_output, read)
-    seen = {group.key: decide(group, hints[group.key]) for group in network.hints}
+    feeding = network.feeding(training=False)
+    seen = {group.key: feed_own(group, hints[group.key], feeding) for group in network.hints}
     nodes, edges, readings = _enter(network, parts, seen, new, read_ahead)
     return Entered(carry._replace(readings=readings), nodes, edges)
 

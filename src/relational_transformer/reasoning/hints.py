@@ -1,16 +1,38 @@
-"""Hints fed back: hard decisions made of logits, and teacher forcing."""
+"""Hints fed back: what a step sees of the predictions of the step before, and teacher forcing."""
 
 from collections.abc import Iterable
+from typing import Literal
 
+import torch
 from torch import Tensor
 
 from relational_transformer.clrs.spec import Type
 
 from .encoders import one_hot
 from .features import FeatureGroup, Packed
+from .permutations import decide_permutation
+
+HintFeedback = Literal["paper", "soft", "hard", "hard_on_eval"]
+"""How a network sees its own hints: `paper`, decisions, and scalars with gradients; `soft`, probabilities with
+gradients; `hard`, the paper's way without any gradient; `hard_on_eval`, soft in training and hard in evaluation."""
+
+Feeding = Literal["paper", "soft", "hard"]
+"""The same at one place, in training or in evaluation."""
 
 
-def decide(group: FeatureGroup, logits: Tensor) -> Tensor:
+def feeding_of(feedback: HintFeedback, *, training: bool) -> Feeding:
+    """How hints are fed back in training, or in evaluation."""
+    if feedback == "hard_on_eval":
+        return "soft" if training else "hard"
+    return feedback
+
+
+def passes_gradients(group: FeatureGroup, feeding: Feeding) -> bool:
+    """Whether gradients of a step flow back through the hints of this group into the step before."""
+    return feeding == "soft" or (feeding == "paper" and group.type == Type.SCALAR)
+
+
+def decide(group: FeatureGroup, logits: Tensor, node_mask: Tensor | None = None) -> Tensor:
     """What packed logits say, in the form of data: mask > 0, one-hot or index of the largest (the first, if equal).
 
     Scalars are passed on as they are, gradients included; nothing else has a gradient.
@@ -19,19 +41,47 @@ def decide(group: FeatureGroup, logits: Tensor) -> Tensor:
         return logits
     if group.type == Type.MASK:
         return logits > 0
-    largest = logits.argmax(-2)
-    return largest if group.is_pointer else one_hot(largest, logits.shape[-2])
+    largest = decide_permutation(logits, node_mask) if group.is_permutation else logits.argmax(-2)
+    is_index = group.type == Type.POINTER
+    return largest if is_index else one_hot(largest, logits.shape[-2])
 
 
-def feed_hints(groups: Iterable[FeatureGroup], truth: Packed, logits: Packed, teacher_forced: Tensor) -> Packed:
+def soften(group: FeatureGroup, logits: Tensor) -> Tensor:
+    """What packed logits say as probabilities, in the form of logits; scalars as they are. All have gradients."""
+    if group.type == Type.SCALAR:
+        return logits
+    return logits.sigmoid() if group.type == Type.MASK else logits.softmax(-2)
+
+
+def feed_own(group: FeatureGroup, logits: Tensor, feeding: Feeding) -> Tensor:
+    """What a step sees of logits of the step before."""
+    if feeding == "soft":
+        return soften(group, logits)
+    return decide(group, logits.detach() if feeding == "hard" else logits)
+
+
+def feed_hints(
+    groups: Iterable[FeatureGroup],
+    truth: Packed,
+    logits: Packed,
+    teacher_forced: Tensor,
+    feeding: Feeding = "paper",
+) -> Packed:
     """The hints a step sees: true ones for examples that are `teacher_forced` (bool [B]), else the model's own."""
     hints: Packed = {}
     for group in groups:
-        true = truth[group.key]
-        own = decide(group, logits[group.key])
-        own = own if group.type == Type.SCALAR else own.to(true.dtype)
+        true, own = truth[group.key], feed_own(group, logits[group.key], feeding)
+        if feeding == "soft":
+            true = as_numbers(group, true, own.shape[-2], own.dtype)
+        elif group.type != Type.SCALAR:
+            own = own.to(true.dtype)
         hints[group.key] = true.where(_like(teacher_forced, true), own)
     return hints
+
+
+def as_numbers(group: FeatureGroup, data: Tensor, num_nodes: int, dtype: torch.dtype) -> Tensor:
+    """Packed data in the form of logits: a pointer as one-hot."""
+    return (one_hot(data, num_nodes) if group.type == Type.POINTER else data).to(dtype)
 
 
 def _like(examples: Tensor, data: Tensor) -> Tensor:

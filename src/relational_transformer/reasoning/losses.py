@@ -10,6 +10,7 @@ from relational_transformer.clrs.spec import Type
 
 from .encoders import one_hot
 from .features import FeatureGroup
+from .permutations import log_permutation
 
 EPSILON = 1e-12
 MASKED = -1
@@ -27,12 +28,15 @@ class Elements(NamedTuple):
 
 
 def element_losses(group: FeatureGroup, logits: Tensor, truth: Tensor, node_mask: Tensor | None = None) -> Elements:
-    """Squared error of scalars, cross-entropy of everything else, by element, in float32 or better.
+    """Squared error of scalars, cross-entropy of everything else, by element, in float32 or better. The probabilities
+    of permutations are what Sinkhorn's iterations make of the logits.
 
     Shapes: as in `FeatureGroup`, without steps in front.
     """
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     counts = element_counts(group, truth, node_mask).to(logits.dtype)
+    if group.is_permutation:
+        return Elements(-(truth.to(logits.dtype) * log_permutation(logits, node_mask)).sum(-2), counts)
     if group.is_pointer:
         chosen = torch.where(one_hot(truth, logits.shape[-2]), log_probabilities(logits), 0.0)
         return Elements(-chosen.sum(-2), counts)
@@ -66,7 +70,8 @@ def element_counts(group: FeatureGroup, truth: Tensor, node_mask: Tensor | None 
     elif group.type == Type.CATEGORICAL:
         counted = (truth == 1).any(-2)
     else:
-        shape = truth.shape[:-2] + truth.shape[-1:] if group.type == Type.MASK_ONE else truth.shape
+        is_chosen_by_ones = group.type == Type.MASK_ONE or group.is_permutation
+        shape = truth.shape[:-2] + truth.shape[-1:] if is_chosen_by_ones else truth.shape
         counted = torch.ones(shape, dtype=torch.bool, device=truth.device)
     present = group.present(node_mask)
     return counted if present is None else counted & present

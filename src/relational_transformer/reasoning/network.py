@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor, nn
 
-from relational_transformer.clrs.spec import SPECS, Spec, Stage, Type
+from relational_transformer.clrs.spec import SPECS, Spec, Stage
 from relational_transformer.nn.checks import check_choice, check_flag, check_positive, check_size, shown
 from relational_transformer.processors import GraphState, Processor
 
@@ -14,7 +14,7 @@ from .checks import check_lengths, check_prediction, check_spec, check_training_
 from .decoders import Decoders, Parts
 from .encoders import EncodedFeatures, Encoder
 from .features import Batch, FeatureGroup, Packed, group_features, pack, unpack
-from .hints import feed_hints
+from .hints import Feeding, HintFeedback, feed_hints, feeding_of, passes_gradients
 from .losses import hint_losses, output_losses
 from .steps import Schedule, Step, make_schedule, make_steps
 
@@ -60,6 +60,8 @@ class Losses(NamedTuple):
 class Prediction(NamedTuple):
     """Logits by name: of outputs [B, ...], and of hints [steps, B, ...] where they were asked for.
 
+    Logits of a permutation are those of single pointers, before Sinkhorn's iterations (`permutations.py`).
+
     >>> prediction = Prediction({"pi": torch.eye(3).unsqueeze(0)}, hints=None)
     >>> prediction.outputs["pi"].argmax(-1).tolist()  # the node that each node points to
     [[0, 1, 2]]
@@ -78,6 +80,9 @@ class Network(nn.Module):
         hidden_size: of all vectors; must be the processor's.
         pointers_from_edges: decode node pointers from edge vectors alone, as the paper's RT does.
         hint_mode: hints are fed in and predicted, predicted only, or not used.
+        hint_feedback: what a step sees of predicted hints: `paper`, decisions, and scalars with gradients; `soft`,
+            probabilities with gradients; `hard`, as the paper but without gradients; `hard_on_eval`, soft in training.
+        small_scalar_hints: the encoders of scalar hints start with small weights, as if there were `hidden_size` hints.
 
     `activation_dtype` says in which dtype vectors are kept between steps; None is the parameters' own.
 
@@ -108,27 +113,33 @@ class Network(nn.Module):
         *,
         pointers_from_edges: bool = False,
         hint_mode: HintMode = "encoded_decoded",
+        hint_feedback: HintFeedback = "paper",
+        small_scalar_hints: bool = False,
     ) -> None:
         super().__init__()
         check_choice("hint_mode", hint_mode, get_args(HintMode))
-        check_flag(pointers_from_edges=pointers_from_edges)
+        check_choice("hint_feedback", hint_feedback, get_args(HintFeedback))
+        check_flag(pointers_from_edges=pointers_from_edges, small_scalar_hints=small_scalar_hints)
         check_size(hidden_size=hidden_size)
         if not isinstance(processor, Processor):
             raise ValueError(f"processor must be a Processor, got {shown(processor)}")
         spec = find_spec(algorithm)
         self.hidden_size = hidden_size
         self.activation_dtype: torch.dtype | None = None
+        self.hint_feedback: HintFeedback = hint_feedback
         self.inputs = group_features(spec, Stage.INPUT)
         self.hints = group_features(spec, Stage.HINT) if hint_mode != "none" else ()
         self.outputs = group_features(spec, Stage.OUTPUT)
         self.input_encoder = Encoder(self.inputs, hidden_size)
-        self.hint_encoder = Encoder(self.hints, hidden_size) if hint_mode == "encoded_decoded" else None
+        self.hint_encoder = None
+        if hint_mode == "encoded_decoded":
+            self.hint_encoder = Encoder(self.hints, hidden_size, small_scalars=small_scalar_hints)
         self.processor = processor
         self.decoders = Decoders(
             self.hints,
             self.outputs,
             hidden_size,
-            edge_parts=3 if processor.returns_edges else 1,
+            edge_parts=3 if processor.returns_edges else 2 if processor.returns_messages else 1,
             global_parts=3 if processor.returns_globals else 1,
             pointers_from_edges=pointers_from_edges,
             masked=processor.masks_decoders,
@@ -148,6 +159,11 @@ class Network(nn.Module):
             raise ValueError(f"node_mask must be a bool tensor [B, N], got {shown(node_mask)}")
         packed = (pack(self.inputs, inputs), pack(self.hints, hints), pack(self.outputs, outputs))
         return Batch(*packed, lengths, node_mask)
+
+    def noise_shape(self, num_nodes: int) -> tuple[int, ...] | None:
+        """Shape of `Batch.noise` for one example; None where no output is a permutation."""
+        shapes = [group.logits_shape(num_nodes) for group in self.outputs if group.is_permutation]
+        return shapes[0] if shapes else None
 
     def forward(self, batch: Batch, teacher_forced: Tensor) -> Losses:
         """The training loss of a batch.
@@ -230,23 +246,46 @@ class Network(nn.Module):
             adjacency,
             inputs.node_mask,
         )
-        return hint_logits, output_logits, new
+        return hint_logits, output_logits, new if self.processor.returns_edges else new._replace(edges=None)
 
     def advance(
         self, inputs: EncodedInputs, carry: Carry, hints: Packed, teacher_forced: Tensor, keeps_output: Tensor
     ) -> Carry:
-        """One step from carry to carry: `teacher_forced` [B] examples see `hints`, others the carried predictions."""
-        seen = feed_hints(self.hints, hints, carry.hints, teacher_forced) if self.hint_encoder is not None else {}
+        """One step of an evaluation from carry to carry: `teacher_forced` [B] examples see `hints`, others the carried
+        predictions."""
+        return self._advance(inputs, carry, hints, teacher_forced, keeps_output, self.feeding(training=False))
+
+    def feeding(self, *, training: bool) -> Feeding:
+        """How predicted hints are fed back, in training or in evaluation."""
+        return feeding_of(self.hint_feedback, training=training)
+
+    def learns_through(self, group: FeatureGroup) -> bool:
+        """Whether gradients of a training step flow back through the hints of a group into the step before."""
+        return passes_gradients(group, self.feeding(training=True))
+
+    def _advance(
+        self,
+        inputs: EncodedInputs,
+        carry: Carry,
+        hints: Packed,
+        teacher_forced: Tensor,
+        keeps_output: Tensor,
+        feeding: Feeding,
+    ) -> Carry:
+        seen: Packed = {}
+        if self.hint_encoder is not None:
+            seen = feed_hints(self.hints, hints, carry.hints, teacher_forced, feeding)
         hint_logits, output_logits, hidden = self.step(inputs, seen, carry.hidden)
         return Carry(hidden, hint_logits, keep(keeps_output, output_logits, carry.outputs), carry.hint_losses)
 
     def training_step(self, inputs: EncodedInputs, carry: Carry, step: Step) -> Carry:
-        """`advance`, with the hint losses of the step added up."""
-        carried = self.advance(inputs, carry, step.hints, step.teacher_forced, step.keeps_output)
+        """`advance` in training, with the hint losses of the step added up."""
+        feeding = self.feeding(training=True)
+        carried = self._advance(inputs, carry, step.hints, step.teacher_forced, step.keeps_output, feeding)
         added = self.add_hint_losses(carry.hint_losses, carried.hints, step, inputs.node_mask)
-        # Decisions have no gradient, so the next step sends none back to what they are made of.
-        scalars = {group.key for group in self.hints if group.type == Type.SCALAR}
-        kept = {key: logits if key in scalars else logits.detach() for key, logits in carried.hints.items()}
+        # Where the next step sends no gradient back, nothing is kept for it.
+        learnt = {group.key for group in self.hints if self.learns_through(group)}
+        kept = {key: logits if key in learnt else logits.detach() for key, logits in carried.hints.items()}
         return Carry(carried.hidden, kept, carried.outputs, added)
 
     def add_hint_losses(self, so_far: Packed, logits: Packed, step: Step, node_mask: Tensor | None = None) -> Packed:
@@ -261,10 +300,12 @@ class Network(nn.Module):
 
     def losses(self, batch: Batch, carry: Carry) -> Losses:
         """The loss after the last step: output losses, and the hint losses added up on the way."""
-        of_outputs = {
-            group.key: output_losses(group, carry.outputs[group.key], batch.outputs[group.key], batch.node_mask)
-            for group in self.outputs
-        }
+        of_outputs: Packed = {}
+        for group in self.outputs:
+            logits = carry.outputs[group.key]
+            if group.is_permutation and batch.noise is not None:
+                logits = logits + batch.noise
+            of_outputs[group.key] = output_losses(group, logits, batch.outputs[group.key], batch.node_mask)
         total = torch.stack([losses.sum() for losses in (*of_outputs.values(), *carry.hint_losses.values())]).sum()
         return Losses(total, {**unpack(self.outputs, of_outputs), **unpack(self.hints, carry.hint_losses)})
 
@@ -348,6 +389,6 @@ def _add(vectors: Tensor | None, more: Tensor | None) -> Tensor:
 
 
 def _parts(features: Tensor | None, hidden: Tensor | None, new: Tensor | None) -> Parts:
-    """What decoders read: features alone where the processor makes no such vectors."""
+    """What decoders read: features alone where the processor makes no such vectors, and those that are there."""
     assert features is not None
-    return (features,) if hidden is None or new is None else (features, hidden, new)
+    return tuple(part for part in (features, hidden, new) if part is not None)

@@ -1,7 +1,8 @@
 """The published model's parameters by the names they have there, each with its place in our network.
 
 The authors' implementation (JAX and Haiku) numbers the Linears of a module in the order of their creation: `linear`,
-`linear_1`, ... Several of them are stacked into one parameter here.
+`linear_1`, ... Several of them are stacked into one parameter here. In the implementation of the modern protocol a
+processor has one layer, whose names do not count it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ from relational_transformer.nn import RelationalTransformer, RelationalTransform
 from relational_transformer.processors.gat import GATLayer
 from relational_transformer.processors.gatv2 import GATv2Layer
 from relational_transformer.processors.pgn import MessagePassingLayer
+from relational_transformer.processors.triplet_gmpnn import TripletGMPNN
 
 from .decoders import Decoders
 from .encoders import ColumnEncoder
@@ -21,6 +23,7 @@ from .network import Network
 
 _ALL = slice(None)
 _CODECS = "net/~_construct_encoders_decoders/algo_0"
+_MODERN = "net/mpnn_aggr_clrs_processor"
 
 
 class Place(NamedTuple):
@@ -36,18 +39,19 @@ class Place(NamedTuple):
         return part.T if self.transposed else part
 
 
-def published_places(network: Network) -> dict[str, Place]:
-    """Where each published parameter, named `module|parameter`, lies in a network."""
+def published_places(network: Network, *, modern: bool = False) -> dict[str, Place]:
+    """Where each published parameter, named `module|parameter`, lies in a network; `modern` names are those of the
+    implementation of the modern protocol."""
     places: dict[str, Place] = {}
     for name, module in network.named_modules():
-        places.update(_places(name, module))
+        places.update(_places(name, module, modern))
     return places
 
 
 @torch.no_grad()
-def load_published(network: Network, parameters: Mapping[str, Tensor]) -> None:
+def load_published(network: Network, parameters: Mapping[str, Tensor], *, modern: bool = False) -> None:
     """Fill a network with published parameters; each must find its place, and each place its parameter."""
-    places = published_places(network)
+    places = published_places(network, modern=modern)
     if unmatched := sorted(set(places) ^ set(parameters)):
         raise ValueError(f"parameters on one side only: {', '.join(unmatched)}")
     ours = dict(network.named_parameters())
@@ -56,7 +60,7 @@ def load_published(network: Network, parameters: Mapping[str, Tensor]) -> None:
         part.copy_(parameters[name].reshape(part.shape))
 
 
-def _places(name: str, module: nn.Module) -> Iterator[tuple[str, Place]]:
+def _places(name: str, module: nn.Module, modern: bool) -> Iterator[tuple[str, Place]]:
     """Places of the parameters that lie in one module and that its kind knows published names for."""
     index = name.rsplit(".", 1)[-1]
     match module:
@@ -68,7 +72,10 @@ def _places(name: str, module: nn.Module) -> Iterator[tuple[str, Place]]:
         case RelationalTransformerLayer():
             yield from _relational_layer(f"net/rt/rt_layer{index}/rt_layer{index}", name, module)
         case MessagePassingLayer():
-            yield from _message_passing_layer(f"net/mpnn_aggr/mpnn_aggr_layer{index}", name, module)
+            published = _MODERN if modern else f"net/mpnn_aggr/mpnn_aggr_layer{index}"
+            yield from _message_passing_layer(published, name, module)
+        case TripletGMPNN():
+            yield from _triplets_and_gate(name, module)
         case GATLayer():
             size, heads = module.norm.normalized_shape[0], module.num_heads
             published = f"net/gat_aggr/gat_aggr_layer{index}"
@@ -125,6 +132,19 @@ def _message_passing_layer(published: str, name: str, layer: MessagePassingLayer
     yield from _linear(f"{published}/mlp/~/linear_0", f"{name}.message_hidden", _ALL)
     yield from _linear(f"{published}/mlp/~/linear_1", f"{name}.message_out", _ALL)
     yield from _norm(f"{published}/layer_norm", f"{name}.norm")
+
+
+def _triplets_and_gate(name: str, processor: TripletGMPNN) -> Iterator[tuple[str, Place]]:
+    number = 6  # those before are the layer's
+    if processor.triplets is not None:
+        sizes = 3 * (processor.triplets.output.in_features,)
+        yield from _stacked(_MODERN, 6, f"{name}.triplets.from_nodes", sizes)
+        yield from _stacked(_MODERN, 9, f"{name}.triplets.from_edges", sizes)
+        yield from _linear(f"{_MODERN}/linear_12", f"{name}.triplets.from_globals", _ALL)
+        yield from _linear(f"{_MODERN}/linear_13", f"{name}.triplets.output", _ALL)
+        number = 14
+    for gate, linear in enumerate(("from_nodes", "from_messages", "output") if processor.gates is not None else ()):
+        yield from _linear(f"{_MODERN}/linear_{number + gate}", f"{name}.gates.0.{linear}", _ALL)
 
 
 def _stacked(published: str, first: int, name: str, sizes: tuple[int, ...]) -> Iterator[tuple[str, Place]]:

@@ -7,9 +7,11 @@ from torch import Tensor
 
 from relational_transformer.clrs.spec import Type
 
+from .encoders import one_hot
 from .features import FeatureGroup, Packed, unpack
 from .hints import decide
 from .losses import MASKED
+from .permutations import decide_permutation, first_nodes, point_to_themselves
 
 
 def count(
@@ -24,12 +26,14 @@ def count(
     | type | row 0 | row 1 | row 2 |
     |---|---|---|---|
     | mask | true positives | false positives | false negatives |
-    | mask_one, categorical, pointer | right ones | all of them | 0 |
+    | mask_one, categorical, pointer, permutation | right ones | all of them | 0 |
     | scalar | sum of squared errors | number of them | 0 |
 
     Masked elements, absent nodes and examples outside `example_mask` (bool [B]) do not count; every element of a
     pointer does.
     """
+    if group.is_permutation:
+        return _count_pointers(group, decide_permutation(logits, node_mask), truth.argmax(-2), node_mask, example_mask)
     decided = decide(group, logits)
     if group.type == Type.MASK:
         counted = truth != MASKED
@@ -39,18 +43,35 @@ def count(
         counted = torch.ones_like(truth, dtype=torch.bool)
         rows = ((decided - truth).double().square(), counted)
     elif group.is_pointer:
-        counted = torch.ones_like(truth, dtype=torch.bool)
-        rows = (decided == truth, counted)
+        return _count_pointers(group, decided, truth, node_mask, example_mask)
     else:
         counted = (truth != MASKED).all(-2)
         rows = (logits.argmax(-2) == truth.argmax(-2), counted)
+    return _summed(group, rows, counted, node_mask, example_mask)
+
+
+def _count_pointers(
+    group: FeatureGroup, decided: Tensor, truth: Tensor, node_mask: Tensor | None, example_mask: Tensor | None
+) -> Tensor:
+    counted = torch.ones_like(truth, dtype=torch.bool)
+    return _summed(group, (decided == truth, counted), counted, node_mask, example_mask)
+
+
+def _summed(
+    group: FeatureGroup,
+    rows: tuple[Tensor, ...],
+    counted: Tensor,
+    node_mask: Tensor | None,
+    example_mask: Tensor | None,
+) -> Tensor:
+    """What counts of these rows, [3, F]."""
     present = group.present(node_mask)
     counted = counted if present is None else counted & present
     if example_mask is not None:
         counted = counted & example_mask.reshape(-1, *(1,) * (counted.dim() - 1))
-    rows = [(row.double() * counted).flatten(0, -2).sum(0) for row in rows]
-    rows += [torch.zeros_like(rows[0])] * (3 - len(rows))
-    return torch.stack(rows)
+    sums = [(row.double() * counted).flatten(0, -2).sum(0) for row in rows]
+    sums += [torch.zeros_like(sums[0])] * (3 - len(sums))
+    return torch.stack(sums)
 
 
 def count_all(
@@ -60,8 +81,25 @@ def count_all(
     node_mask: Tensor | None = None,
     example_mask: Tensor | None = None,
 ) -> Packed:
-    """`count` for every group, by key."""
-    return {group.key: count(group, logits[group.key], truth[group.key], node_mask, example_mask) for group in groups}
+    """`count` for every group, by key.
+
+    Permutations whose first node is an output of its own (`pred_mask` of `pred`) count as the pointers that both make
+    together, and the mask not by itself.
+    """
+    groups = tuple(groups)
+    masks = first_nodes(groups)
+    counts: Packed = {}
+    for group in groups:
+        key = group.key
+        if key in masks:
+            mask = masks[key]
+            chosen = one_hot(logits[mask].argmax(-2), logits[mask].shape[-2])
+            decided = point_to_themselves(decide_permutation(logits[key], node_mask), chosen)
+            true = point_to_themselves(truth[key].argmax(-2), truth[mask] == 1)
+            counts[key] = _count_pointers(group, decided, true, node_mask, example_mask)
+        elif key not in masks.values():
+            counts[key] = count(group, logits[key], truth[key], node_mask, example_mask)
+    return counts
 
 
 def score(group: FeatureGroup, counts: Tensor) -> Tensor:
@@ -79,9 +117,9 @@ def score(group: FeatureGroup, counts: Tensor) -> Tensor:
 
 
 def score_all(groups: Iterable[FeatureGroup], counts: Packed) -> dict[str, Tensor]:
-    """Scores by name."""
+    """Scores by name, of what was counted."""
     groups = tuple(groups)
-    return unpack(groups, {group.key: score(group, counts[group.key]) for group in groups})
+    return unpack(groups, {group.key: score(group, counts[group.key]) for group in groups if group.key in counts})
 
 
 def mean_score(groups: Iterable[FeatureGroup], counts: Packed) -> Tensor:

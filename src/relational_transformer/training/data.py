@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from relational_transformer.clrs.dataset import MULTIPLIERS, SplitName, canonical, canonical_split
-from relational_transformer.clrs.sampling import sample
+from relational_transformer.clrs.samples.sampling import sample
 from relational_transformer.clrs.trajectories import Trajectories
 from relational_transformer.reasoning.features import Batch, Packed
 from relational_transformer.reasoning.network import Network

@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 from torch.utils.checkpoint import checkpoint
 
-from relational_transformer.clrs.spec import Type
 from relational_transformer.fleet.adam import Adam
 from relational_transformer.fleet.fleet import Fleet
 from relational_transformer.fleet.graphs import Graphs, is_too_much_to_keep, saved_bytes
@@ -199,7 +198,7 @@ def linears_of_encoders(network: nn.Module) -> dict[str, Tensor]:
 def like_later_ones(network: Network, carry: Carry) -> Carry:
     """The first carry with gradients where later ones have them, so that to the compiler all steps are alike."""
     marked = tree_map_only(Tensor, lambda leaf: leaf.contiguous().requires_grad_(), carry._replace(hints={}))
-    learnt = {group.key for group in network.hints if group.type == Type.SCALAR}
+    learnt = {group.key for group in network.hints if network.learns_through(group)}
     hints = {key: hint.contiguous().requires_grad_(key in learnt) for key, hint in carry.hints.items()}
     return marked._replace(hints=hints)
 

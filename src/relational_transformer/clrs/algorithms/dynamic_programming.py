@@ -7,7 +7,7 @@ from relational_transformer.clrs.algorithms.rows import put_chain, put_matrix
 from relational_transformer.clrs.algorithms.strings import split_strings
 from relational_transformer.clrs.compiled import compiled
 from relational_transformer.clrs.features import dimensions, probabilities, two_strings
-from relational_transformer.clrs.samplers import string_halves, tree_probabilities, uniform_keys
+from relational_transformer.clrs.samples.samplers import string_halves, tree_probabilities, uniform_keys
 
 MATCH, UP, LEFT, BLANK = 0, 1, 2, 3
 

@@ -6,7 +6,7 @@ from relational_transformer.clrs.algorithm import Algorithm, Drawn
 from relational_transformer.clrs.algorithms.rows import put_one, put_order
 from relational_transformer.clrs.compiled import compiled
 from relational_transformer.clrs.features import keys
-from relational_transformer.clrs.samplers import uniform_keys
+from relational_transformer.clrs.samples.samplers import uniform_keys
 
 # In all four, `order[place]` is the node whose key stands at `place` of the array just now.
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import partial
 
-from relational_transformer.clrs import random_graphs
 from relational_transformer.clrs.algorithm import Algorithm, Drawn
 from relational_transformer.clrs.algorithms.graphs.connectivity import (
     articulation_points,
@@ -19,6 +18,7 @@ from relational_transformer.clrs.algorithms.graphs.shortest_paths import (
 )
 from relational_transformer.clrs.algorithms.graphs.spanning_trees import mst_kruskal, mst_prim
 from relational_transformer.clrs.features import Features, graph, graph_and_source
+from relational_transformer.clrs.samples import random_graphs
 
 # Chances of an edge, to the last bit as dm-clrs computes them (the third is not 0.3).
 TENTHS = tuple(0.1 + 0.1 * k for k in range(9))

@@ -16,8 +16,8 @@ from relational_transformer.clrs.checks import (
 )
 from relational_transformer.clrs.classes import STRING_MATCHERS
 from relational_transformer.clrs.feature import FeatureVersion, ProtocolName, Spec, Stage
-from relational_transformer.clrs.modern import modern_form
-from relational_transformer.clrs.random import open_stream
+from relational_transformer.clrs.samples.modern import modern_form
+from relational_transformer.clrs.samples.random import open_stream
 from relational_transformer.clrs.spec import spec_of
 from relational_transformer.clrs.tracing import HintRecorder, allocate
 from relational_transformer.clrs.trajectories import Arrays, Trajectories

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from relational_transformer.clrs import random
 from relational_transformer.clrs.compiled import entry
+from relational_transformer.clrs.samples import random
 
 
 @entry

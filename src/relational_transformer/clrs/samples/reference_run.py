@@ -10,9 +10,9 @@ import numpy as np
 
 from relational_transformer.clrs.checks import check_count, check_length, check_name, check_seed
 from relational_transformer.clrs.dataset import canonical_split
-from relational_transformer.clrs.modern import modern_form, training_lengths
-from relational_transformer.clrs.random import open_stream, whole_numbers
-from relational_transformer.clrs.sampling import trace
+from relational_transformer.clrs.samples.modern import modern_form, training_lengths
+from relational_transformer.clrs.samples.random import open_stream, whole_numbers
+from relational_transformer.clrs.samples.sampling import trace
 from relational_transformer.clrs.spec import spec_of
 from relational_transformer.clrs.trajectories import Trajectories
 

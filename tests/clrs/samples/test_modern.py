@@ -5,7 +5,7 @@ import pytest
 
 from relational_transformer.clrs import ALGORITHMS, Location, Stage, Type, sample, spec_of
 from relational_transformer.clrs.feature import FeatureSpec
-from relational_transformer.clrs.modern import (
+from relational_transformer.clrs.samples.modern import (
     PREDECESSORS_AS_INPUT,
     cyclic_permutation,
     random_positions,

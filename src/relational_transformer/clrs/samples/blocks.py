@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from relational_transformer.clrs.checks import check_count, check_length, check_name, check_seed
-from relational_transformer.clrs.modern import training_lengths
-from relational_transformer.clrs.sampling import modern_sample
+from relational_transformer.clrs.samples.modern import training_lengths
+from relational_transformer.clrs.samples.sampling import modern_sample
 from relational_transformer.clrs.trajectories import Trajectories
 
 # Blocks that are made, or being made, while another is used.

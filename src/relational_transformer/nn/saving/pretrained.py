@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from relational_transformer.files import write_atomically
 from relational_transformer.reading import UnreadableFile, read_json
 
+from ..checks import FLOATS, shown
 from . import hub
-from .checks import FLOATS, shown
 from .digest import digest
 from .outline import TooManyParameters, misfit, outline, shared_names
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from relational_transformer.clrs.checks import check_count, check_length, check_name, check_seed, check_version
 from relational_transformer.clrs.feature import FeatureVersion
-from relational_transformer.clrs.sampling import sample
+from relational_transformer.clrs.samples.sampling import sample
 from relational_transformer.clrs.trajectories import Trajectories
 
 # Batches under way for each worker, so that it need not wait while a batch is being used.

@@ -6,8 +6,8 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from relational_transformer.clrs import blocks as module
 from relational_transformer.clrs import sample, training_block, training_blocks
+from relational_transformer.clrs.samples import blocks as module
 
 
 def digests(block):

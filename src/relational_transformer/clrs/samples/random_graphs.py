@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from relational_transformer.clrs.compiled import compiled, entry
-from relational_transformer.clrs.random import coin, fill_bernoulli, fill_uniform, next_below, shuffle
+from relational_transformer.clrs.samples.random import coin, fill_bernoulli, fill_uniform, next_below, shuffle
 
 COMMUNITIES = 4
 # Between communities, edges are rare.

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from relational_transformer.clrs import ALGORITHMS, sample, sampling, tracing
+from relational_transformer.clrs import ALGORITHMS, sample, tracing
+from relational_transformer.clrs.samples import sampling
 
 
 @pytest.mark.parametrize("name", ["bfs", "quicksort", "kmp_matcher", "segments_intersect", "graham_scan"])

@@ -1,0 +1,1 @@
+"""Where examples come from: numpy's random streams, the inputs drawn from them, and streams of fresh examples."""

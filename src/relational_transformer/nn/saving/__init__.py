@@ -1,0 +1,1 @@
+"""Models as folders of safetensors and JSON, saved, loaded again and shared."""

@@ -44,7 +44,7 @@ MOST_FILES = 15
 """In one folder of the package."""
 MOST_IMPORTED = 130
 """By a training command; it may only shrink."""
-LARGE = {"clrs": 23, "commands": 18, "lobster": 19, "nn": 16, "reports": 24, "sokoban": 23}
+LARGE = {"commands": 18, "lobster": 19, "reports": 24, "sokoban": 23}
 """Folders that have more, and how many; they may only shrink."""
 KERNELS = f"{PACKAGE}.nn.kernels"
 READ_INTERNALS_OF_KERNELS = {"benchmarks/launches.py"}

@@ -99,6 +99,16 @@ class Steps(Protocol):
 ConfigType = TypeVar("ConfigType", bound=Config)
 
 
+class Evaluation(NamedTuple):
+    """The scores of a run on other data, by seed; None of a seed that failed."""
+
+    title: str
+    measure: str
+    scores: dict[int, float | None]
+    shown: Callable[[float], str]
+    note: str | None = None
+
+
 class Task(ABC, Generic[ConfigType]):
     """One run of an experiment, as the trainer sees it: `num_steps` training steps of a fleet, with a validation after
     every part of `steps_of_part`.
@@ -221,6 +231,18 @@ class Task(ABC, Generic[ConfigType]):
     def about(self) -> dict[str, Any]:
         """What a result says besides scores and provenance."""
         return {}
+
+    @classmethod
+    def shown(cls, score: float) -> str:
+        """A score as people read it."""
+        return f"{score * cls.shown_times:{cls.shown_as}}{cls.unit}"
+
+    @classmethod
+    def evaluate(
+        cls, folder: RunFolder, device: torch.device, nodes: int | None, examples: int | None, data_seed: int | None
+    ) -> Evaluation:
+        """The scores of a trained run on graphs of another size, number or seed."""
+        raise ValueError(f"{folder.path} holds a run of a task that is not scored on graphs of another size")
 
     @property
     def headings(self) -> dict[str, str]:

@@ -91,9 +91,9 @@ def test_captured_gradients_are_as_near_to_float32_as_plain_ones(tmp_path, preci
 @pytest.mark.parametrize("model", ["gcn", "gat"])
 def test_baselines_train_in_bfloat16_and_float32_alike(tmp_path, model):
     settings = replace(SETTINGS[model], num_layers=4)
+    made = config(model=model, settings=settings, compile="on")
     losses = [
-        run(config(model=model, settings=settings, precision=precision, compile="on"), tmp_path / precision).rows["loss"][0]
-        for precision in ("fp32", "bf16")
+        run(replace(made, precision=precision), tmp_path / precision).rows["loss"][0] for precision in ("fp32", "bf16")
     ]
     torch.testing.assert_close(losses[1], losses[0], rtol=0.1, atol=0.0)
 

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +12,13 @@ from tests.traps.trap import Traps
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported, which any test may do
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled_before() -> None:
+    """What other tests of the process have compiled would count towards torch's limit of recompilations."""
+    if "torch._dynamo" in sys.modules:
+        torch.compiler.reset()
 
 
 @pytest.fixture
@@ -24,7 +32,6 @@ def traced(monkeypatch) -> list[torch.fx.GraphModule]:
         return graph.forward
 
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend=note))
-    torch.compiler.reset()
     return graphs
 
 

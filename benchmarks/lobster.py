@@ -21,8 +21,8 @@ from relational_transformer.lobster import SETTINGS, LobsterProtocol, build_mode
 from relational_transformer.lobster.batches import draw, group_by_size
 from relational_transformer.lobster.data import load_split
 from relational_transformer.lobster.evaluation import Evaluator
+from relational_transformer.lobster.models.stack import FleetStack
 from relational_transformer.lobster.settings import ModelName
-from relational_transformer.lobster.stack import FleetStack
 from relational_transformer.lobster.step import TrainingStep
 from relational_transformer.runs.provenance import hardware
 

@@ -26,7 +26,7 @@ from relational_transformer.runs.provenance import hardware
 from relational_transformer.sokoban import RECIPES, Agent, Environment, Levels, Recipe, generate_levels, load_levels
 from relational_transformer.sokoban.agent import Model
 from relational_transformer.sokoban.chance import draw, first_levels
-from relational_transformer.sokoban.size_classes import size_classes
+from relational_transformer.sokoban.game.size_classes import size_classes
 from relational_transformer.sokoban.step import TrainingStep
 
 DRAWN = 64

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from relational_transformer.commands.report import insert
-from relational_transformer.reports.archive import Archive
 from relational_transformer.reports.comparison import compare
 from relational_transformer.reports.formats import to_markdown
-from relational_transformer.reports.measured import read_results
 from relational_transformer.reports.other_tables import sokoban
-from relational_transformer.reports.variants import title_on
+from relational_transformer.reports.results.archive import Archive
+from relational_transformer.reports.results.measured import read_results
+from relational_transformer.reports.results.variants import title_on
 from relational_transformer.runs import RunFolder
 from relational_transformer.sokoban import RECIPES
 from relational_transformer.sokoban.curves import draw_comparison

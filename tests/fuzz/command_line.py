@@ -33,7 +33,7 @@ WORK = {
     "train": ("train",),
     "train_lobster": ("train",),
     "train_sokoban": ("train",),
-    "evaluate": ("evaluate_run", "evaluate_lobster"),
+    "evaluate": ("find_task",),
     "evaluate_sokoban": ("evaluate_run",),
     "reproduce": ("carry_out", "show_plan"),
     "tune": ("search", "train_winner"),

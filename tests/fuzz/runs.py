@@ -11,7 +11,7 @@ import torch
 from relational_transformer.lobster import trained as lobster_trained
 from relational_transformer.nn.saving.digest import digest
 from relational_transformer.reports.figures.curves import read_curve
-from relational_transformer.reports.measured import read_results
+from relational_transformer.reports.results.measured import read_results
 from relational_transformer.runs import RunFolder, Trainer
 from relational_transformer.runs import train as train_task
 from relational_transformer.runs.checkpoint import load_trained

@@ -3,11 +3,10 @@
 import json
 from pathlib import Path
 
-from relational_transformer.commands.train_lobster_display import show_result
-
 from relational_transformer import cli
+from relational_transformer.commands.train_display import Display
 from relational_transformer.commands.train_lobster import TrainLobsterArguments, _protocol
-from relational_transformer.lobster import LobsterProtocol
+from relational_transformer.lobster import LobsterProtocol, LobsterTask
 from relational_transformer.runs.run_folder import RunFolder
 from tests.lobster.small import small_config
 
@@ -21,7 +20,8 @@ def test_a_run_is_trained_and_evaluated_at_another_size(tmp_path: Path, capsys):
     out = tmp_path / "run"
     assert cli.main([*ARGUMENTS, "--out", str(out), "--weighted"]) == 0
     printed = capsys.readouterr().out
-    assert "gat on lobster graphs: relative loss" in printed
+    assert "gat on lobster: relative loss" in printed
+    assert (out / "curves.png").is_file()
     assert "is what predicting min(y," in " ".join(printed.split())
     config = json.loads((out / "config.json").read_text())
     assert config["protocol"]["weighted"] is True
@@ -42,7 +42,8 @@ def test_a_run_is_200_epochs_of_whatever_training_set_it_has():
     assert _protocol(TrainLobsterArguments()) == LobsterProtocol()
 
 
-def test_a_table_has_the_means_of_what_there_is(capsys):
+def test_a_table_has_the_means_of_what_there_is(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     good = {"seed": 0, "train": 0.25, "validation": 0.5, "examples_of_best": 40, "test": 0.5, "failed": False}
     bad = dict.fromkeys(("train", "validation", "test", "test_in_distribution", "examples_of_best"))
     rows = [
@@ -50,10 +51,11 @@ def test_a_table_has_the_means_of_what_there_is(capsys):
         {**good, "seed": 1, "train": None, "test": 1.0, "test_in_distribution": None},
         {**bad, "seed": 2, "failed": True},
     ]
-    show_result({"config": small_config().as_dict(), "seeds": rows}, RunFolder("runs/none"))
+    display = Display(LobsterTask(small_config()))
+    display.show_result({"config": small_config().as_dict(), "seeds": rows}, [], RunFolder("runs/none"))
     printed = [line.replace("│", " ").split() for line in capsys.readouterr().out.splitlines()]
-    assert ["mean", "0.2500", "0.5000", "-", "0.7500"] in printed
-    assert ["2", "-", "failed", "failed", "failed", "failed"] in printed
+    assert ["mean", "0.2500", "-", "0.7500", "±", "0.3536"] in printed
+    assert ["2", "-", "-", "-", "failed", "failed", "failed"] in printed
 
 
 def test_saying_it_twice_is_one_clear_line(tmp_path: Path, capsys):

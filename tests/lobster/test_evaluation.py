@@ -15,8 +15,8 @@ from relational_transformer.lobster import (
 )
 from relational_transformer.lobster.data import load_split
 from relational_transformer.lobster.evaluation import Evaluator, check_memory, parts_of
+from relational_transformer.lobster.models.stack import FleetStack
 from relational_transformer.lobster.settings import ModelName
-from relational_transformer.lobster.stack import FleetStack
 from relational_transformer.runs.run_folder import RunFolder
 from tests.lobster.small import CPU, SMALL, make_trainer
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from relational_transformer.lobster import SETTINGS, build_model, sample
-from relational_transformer.lobster.baselines import DenseGAT, DenseGCN
 from relational_transformer.lobster.data import GraphBatch, load_split
+from relational_transformer.lobster.models.baselines import DenseGAT, DenseGCN
 from relational_transformer.lobster.settings import ModelName
 from tests.lobster.small import CPU, SMALL
 

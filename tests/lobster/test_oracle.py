@@ -2,9 +2,8 @@
 
 import pytest
 
-from relational_transformer.commands.train_lobster_display import meaning
 from relational_transformer.lobster import LobsterProtocol
-from relational_transformer.lobster.oracle import equivalent_cap, oracle_loss
+from relational_transformer.lobster.oracle import equivalent_cap, meaning, oracle_loss
 
 DISTANCES = LobsterProtocol(evaluation_examples=10_000).test_graphs().distances
 

@@ -14,8 +14,8 @@ from relational_transformer.lobster import build_model, sample, spread_sizes
 from relational_transformer.lobster import step as step_module
 from relational_transformer.lobster.batches import draw, group_by_size
 from relational_transformer.lobster.data import load_split
+from relational_transformer.lobster.models.stack import FleetStack
 from relational_transformer.lobster.settings import ModelName
-from relational_transformer.lobster.stack import FleetStack
 from relational_transformer.lobster.step import TrainingStep
 from tests.lobster.small import CPU, SMALL
 

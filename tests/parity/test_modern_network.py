@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from relational_transformer.training.adam import Adam
-from relational_transformer.training.fleet import Fleet
 from torch import Tensor
 
 from relational_transformer.clrs.spec import Location, Type
+from relational_transformer.fleet.adam import Adam
+from relational_transformer.fleet.fleet import Fleet
 from relational_transformer.reasoning import FeatureGroup
 from relational_transformer.reasoning.features import unpack
 from relational_transformer.reasoning.hints import decide, soften
@@ -353,7 +353,7 @@ def test_three_steps_of_adam(file: Path, number_of_clip: int) -> None:
     network = Reference(file.parent / FILES[file]["start"], torch.float64).network
     places = published_places(network, modern=True)
     fleet = Fleet([network], torch.device("cpu"))
-    adam = Adam(fleet, network, FILES[file]["learning_rate"], clip)
+    adam = Adam(fleet, FILES[file]["learning_rate"], clip=clip)
 
     def differences(vector: Tensor, prefix: str) -> dict[str, Tensor]:
         """How far a vector like `fleet.values` is off the arrays of this prefix, by name."""

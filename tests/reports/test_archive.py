@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from relational_transformer.processors.settings import ABLATIONS, TUNED, UNTUNED, find_settings
-from relational_transformer.reports.archive import Archive, ours_of
-from relational_transformer.reports.measured import read_results
-from relational_transformer.reports.variants import variant_of
+from relational_transformer.reports.results.archive import Archive, ours_of
+from relational_transformer.reports.results.measured import read_results
+from relational_transformer.reports.results.variants import variant_of
 from tests.reports.fakes import write_result
 
 

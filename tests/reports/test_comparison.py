@@ -1,10 +1,10 @@
 """The table of the README: all that was measured."""
 
 from relational_transformer.clrs.classes import CORE_TASKS
-from relational_transformer.reports.archive import Archive
 from relational_transformer.reports.comparison import compare
-from relational_transformer.reports.measured import read_results
 from relational_transformer.reports.paper import published
+from relational_transformer.reports.results.archive import Archive
+from relational_transformer.reports.results.measured import read_results
 from tests.reports.fakes import all_tasks, write_paper_again, write_result
 
 

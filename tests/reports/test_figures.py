@@ -5,14 +5,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from relational_transformer.reports.archive import Archive
-from relational_transformer.reports.estimate import Estimate
 from relational_transformer.reports.figures.bars import LEFT, RIGHT, WIDTH, Bar, Group, draw_bars
 from relational_transformer.reports.figures.curves import Curve, draw_curves, read_curve
 from relational_transformer.reports.figures.drawing import width_of
 from relational_transformer.reports.figures.histograms import draw_histograms
-from relational_transformer.reports.measured import read_results
 from relational_transformer.reports.pictures import bar_chart, histograms, learning_curves
+from relational_transformer.reports.results.archive import Archive
+from relational_transformer.reports.results.estimate import Estimate
+from relational_transformer.reports.results.measured import read_results
 from tests.reports.fakes import write_result
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from relational_transformer.reports.cell import Cell, Ours
-from relational_transformer.reports.estimate import Estimate
 from relational_transformer.reports.formats import to_markdown
+from relational_transformer.reports.results.cell import Cell, Ours
+from relational_transformer.reports.results.estimate import Estimate
 from relational_transformer.reports.table import Table
 
 

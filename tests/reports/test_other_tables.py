@@ -12,11 +12,11 @@ import pytest
 
 from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol
 from relational_transformer.lobster.oracle import oracle_loss
-from relational_transformer.reports.archive import Archive
 from relational_transformer.reports.comparison import compare
 from relational_transformer.reports.formats import to_csv
-from relational_transformer.reports.measured import read_results
 from relational_transformer.reports.pictures import learning_curves
+from relational_transformer.reports.results.archive import Archive
+from relational_transformer.reports.results.measured import read_results
 from relational_transformer.reports.tables import build_table, table_for
 from relational_transformer.sokoban.config import SokobanConfig
 from relational_transformer.sokoban.settings import RECIPES

@@ -8,9 +8,9 @@ import pytest
 
 from relational_transformer.clrs.classes import CORE_TASKS
 from relational_transformer.commands.report import ReportArguments, run
-from relational_transformer.reports.archive import Archive
 from relational_transformer.reports.bundle import write_report
-from relational_transformer.reports.measured import read_results
+from relational_transformer.reports.results.archive import Archive
+from relational_transformer.reports.results.measured import read_results
 from relational_transformer.reports.tables import TABLES
 from tests.reports.browser import look_at
 from tests.reports.fakes import all_tasks, write_paper_again, write_result

@@ -15,7 +15,7 @@ from relational_transformer.reports.paper import (
     published_average,
     published_class_average,
 )
-from relational_transformer.reports.variants import BASELINES, MODELS
+from relational_transformer.reports.results.variants import BASELINES, MODELS
 
 PRINTED = 0.0051
 """How far a number rounded to two places may be from the truth."""

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from relational_transformer.reports.estimate import Estimate, average, rounding_error
-from relational_transformer.reports.significance import critical_value, difference, holm, two_sided_tail
+from relational_transformer.reports.results.estimate import Estimate, average, rounding_error
+from relational_transformer.reports.results.significance import critical_value, difference, holm, two_sided_tail
 
 
 @pytest.mark.parametrize("freedom", [1.0, 1.3, 2.0, 7.5, 19.0, 38.0, 500.0])

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from relational_transformer.clrs.classes import CORE_TASKS
-from relational_transformer.reports.archive import Archive
 from relational_transformer.reports.formats import to_csv, to_latex, to_markdown
-from relational_transformer.reports.measured import read_results
+from relational_transformer.reports.results.archive import Archive
+from relational_transformer.reports.results.measured import read_results
 from relational_transformer.reports.tables import TABLES, build_table, table_for
 from tests.reports.fakes import all_tasks, write_paper_again, write_result
 

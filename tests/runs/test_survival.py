@@ -172,6 +172,12 @@ def test_a_finished_run_is_not_run_again(tmp_path):
     assert not reports
 
 
+ARGUMENTS = (
+    *("train", "bfs", "--protocol", "quick", "--seeds", "2", "--hidden-size", "8", "--num-heads", "2", "--num-layers"),
+    *("1", "--train-examples", "20", "--validation-interval", "4", "--test-nodes", "7", "--device", "cpu"),
+)
+
+
 def test_a_finished_run_shows_its_result_without_metrics(tmp_path, caplog, capsys):
     from relational_transformer.cli import main
 

@@ -8,7 +8,7 @@ from relational_transformer.sokoban import Agent, Environment, parse_levels
 from relational_transformer.sokoban.agent import Decision, Memo
 from relational_transformer.sokoban.evaluation import no_memo
 from relational_transformer.sokoban.fleet_agent import FleetAgent
-from relational_transformer.sokoban.observation import Observation
+from relational_transformer.sokoban.game.observation import Observation
 from tests.sokoban.small import ROOMS, SETTINGS
 
 MODELS = ("transformer", "rt")

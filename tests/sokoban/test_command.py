@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from relational_transformer.commands.train_sokoban_display import show_result
 
 from relational_transformer.cli import main
 from relational_transformer.commands import play_keyboard
@@ -17,7 +16,7 @@ from relational_transformer.runs import RunFolder
 from relational_transformer.sokoban import Recipe, SokobanConfig, load_agent, load_levels
 from relational_transformer.sokoban.chance import test_noise as noise_of_test
 from relational_transformer.sokoban.evaluation import Player, solved_levels
-from relational_transformer.sokoban.rules import TIME_LIMIT
+from relational_transformer.sokoban.game.rules import TIME_LIMIT
 from relational_transformer.sokoban.splits import remember_folder
 from tests.sokoban.small import LONG_CORRIDOR, ROOMS, write_levels
 
@@ -56,15 +55,6 @@ def test_training_leaves_a_whole_run_folder(trained):
     assert result["config"]["recipe"]["size_classes"] == 3
     assert len(folder.read_metrics()) == 2
     assert folder.curves.stat().st_size > 1_000
-
-
-def test_a_result_that_does_not_name_its_levels_is_shown_all_the_same(trained, capsys):
-    folder = RunFolder(trained[0])
-    result = folder.read_result()
-    assert result is not None
-    del result["levels"]
-    show_result(result, folder)
-    assert "share of 1,000 test levels solved" in " ".join(capsys.readouterr().out.split())
 
 
 def test_an_agent_of_a_run_plays(trained, tmp_path, capsys):

@@ -8,8 +8,8 @@ from relational_transformer.sokoban import Agent, Levels, generate_levels
 from relational_transformer.sokoban import evaluation as room
 from relational_transformer.sokoban.chance import test_noise as noise_of_test
 from relational_transformer.sokoban.evaluation import Player, solved_levels
-from relational_transformer.sokoban.levels import join_levels, parse_levels
-from relational_transformer.sokoban.rules import TIME_LIMIT
+from relational_transformer.sokoban.game.levels import join_levels, parse_levels
+from relational_transformer.sokoban.game.rules import TIME_LIMIT
 from relational_transformer.sokoban.trained import agent_actions
 from tests.sokoban.slow_game import SlowGame
 from tests.sokoban.small import CORRIDOR, LONG_CORRIDOR, SETTINGS, rows_of

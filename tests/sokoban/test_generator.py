@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from relational_transformer.sokoban import generate_levels
-from relational_transformer.sokoban.generator import generate_with_solutions
+from relational_transformer.sokoban.game.generator import generate_with_solutions
 from tests.sokoban.slow_game import SlowGame, shortest_solution
 from tests.sokoban.small import rows_of
 

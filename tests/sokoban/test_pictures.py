@@ -5,7 +5,7 @@ import torch
 
 from relational_transformer.sokoban import parse_levels
 from relational_transformer.sokoban.evaluation import choose_action
-from relational_transformer.sokoban.pictures import draw, frames, parse_moves, write_gif
+from relational_transformer.sokoban.game.pictures import draw, frames, parse_moves, write_gif
 from tests.sokoban.small import CORRIDOR
 
 

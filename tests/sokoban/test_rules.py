@@ -5,7 +5,7 @@ from collections import Counter
 import torch
 
 from relational_transformer.sokoban import Environment, Levels, generate_levels, parse_levels
-from relational_transformer.sokoban.generator import generate_with_solutions
+from relational_transformer.sokoban.game.generator import generate_with_solutions
 from tests.sokoban.slow_game import SlowGame, shortest_solution
 from tests.sokoban.small import CORRIDOR, ROOMS, rows_of
 

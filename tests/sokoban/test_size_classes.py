@@ -10,8 +10,8 @@ from relational_transformer.fleet.adam import Adam
 from relational_transformer.fleet.fleet import Fleet, initialise
 from relational_transformer.sokoban import Agent, Environment, Levels, Recipe, generate_levels, parse_levels
 from relational_transformer.sokoban.chance import draw, first_levels
-from relational_transformer.sokoban.observation import Observation
-from relational_transformer.sokoban.size_classes import SizeClass, node_capacity, size_classes
+from relational_transformer.sokoban.game.observation import Observation
+from relational_transformer.sokoban.game.size_classes import SizeClass, node_capacity, size_classes
 from relational_transformer.sokoban.step import TrainingStep
 from tests.sokoban.small import CORRIDOR, ROOMS, SETTINGS
 

@@ -13,7 +13,7 @@ from relational_transformer.sokoban import Agent, Environment, Recipe, parse_lev
 from relational_transformer.sokoban.agent import Decision, Memo
 from relational_transformer.sokoban.chance import draw, first_levels
 from relational_transformer.sokoban.evaluation import no_memo
-from relational_transformer.sokoban.size_classes import size_classes
+from relational_transformer.sokoban.game.size_classes import size_classes
 from relational_transformer.sokoban.step import TrainingStep
 from tests.sokoban.small import CORRIDOR, ROOMS, SETTINGS
 

@@ -9,7 +9,7 @@ from relational_transformer.sokoban import generate_levels, parse_levels
 from tests.sokoban.small import CORRIDOR
 
 pytest.importorskip("gymnasium")
-from relational_transformer.sokoban.vector_env import SokobanVectorEnv
+from relational_transformer.sokoban.game.vector_env import SokobanVectorEnv
 
 LEFT, RIGHT = 3, 4
 
@@ -69,6 +69,6 @@ def test_mistakes_are_named():
 
 def test_without_gymnasium_one_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
-    monkeypatch.delitem(sys.modules, "relational_transformer.sokoban.vector_env")
+    monkeypatch.delitem(sys.modules, "relational_transformer.sokoban.game.vector_env")
     with pytest.raises(ModuleNotFoundError, match=r"pip install '\.\[rl\]'"):
-        import relational_transformer.sokoban.vector_env  # noqa: F401
+        import relational_transformer.sokoban.game.vector_env  # noqa: F401

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from relational_transformer.commands import reproduce_sweep
+from relational_transformer.commands import reproduce_display
 from relational_transformer.commands.reproduce import ReproduceArguments, run
 from relational_transformer.runs import RunFolder
 from relational_transformer.sweeps import EXPERIMENTS, Part, cells_of, plan
@@ -51,7 +51,7 @@ def engine(monkeypatch: pytest.MonkeyPatch):
     """Use the engine that a test makes."""
 
     def use(engine: Inventing) -> Inventing:
-        monkeypatch.setattr(reproduce_sweep, "open_engine", lambda options: engine)
+        monkeypatch.setattr(reproduce_display, "open_engine", lambda options: engine)
         return engine
 
     return use

@@ -1,13 +1,18 @@
 """`rt train` and `rt evaluate` of a task of CLRS-30."""
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from relational_transformer import cli
-from relational_transformer.commands.train import TrainArguments, _protocol
+from relational_transformer.command_line import read_arguments
+from relational_transformer.commands.train import TrainArguments, defaults
+from relational_transformer.fleet.adam import Schedule
+from relational_transformer.fleet.precision import choose_precision
+from relational_transformer.processors.settings import find_settings
 from relational_transformer.runs import RunFolder
 from relational_transformer.training import PROTOCOLS, Protocol
 from tests.runs.test_tensorboard import curve
@@ -40,7 +45,7 @@ def trained(tmp_path_factory) -> tuple[Path, str]:
     out = tmp_path_factory.mktemp("command") / "run"
     with pytest.MonkeyPatch.context() as patch:
         said: list[str] = []
-        patch.setattr("relational_transformer.commands.train.say", said.append)
+        patch.setattr("relational_transformer.commands.train_run.say", said.append)
         command = ["train", "bfs", "--seeds", "2", *MODEL, *options(**PROTOCOL), "--tensorboard", "--out", str(out)]
         assert cli.main(command) == 0
     return out, "\n".join(said)
@@ -49,8 +54,30 @@ def trained(tmp_path_factory) -> tuple[Path, str]:
 def test_every_number_of_the_protocol_is_an_option(trained):
     assert set(PROTOCOL) == {field.name for field in fields(Protocol)}
     assert json.loads((trained[0] / "config.json").read_text())["protocol"] == PROTOCOL
-    assert _protocol(TrainArguments("bfs")) == PROTOCOLS["paper"]
-    assert _protocol(TrainArguments("bfs", protocol="quick", test_nodes=32)).test_nodes == 32
+    assert defaults(["bfs"]).numbers == TrainArguments("bfs").numbers == PROTOCOLS["paper"]
+    assert defaults(["bfs", "--protocol", "quick"]).numbers == PROTOCOLS["quick"]
+
+
+@pytest.mark.parametrize("words", [["--model", "pgn"], ["--model=pgn"]])
+def test_options_of_a_model_begin_with_its_own_numbers(words: list[str]):
+    kind, arguments = TrainArguments, ["bfs", *words, "--num-layers", "2", "--warmup-steps", "5", "--decay", "cosine"]
+    read = read_arguments(kind, arguments, "rt train", "", defaults(arguments))
+    assert (read.model, read.settings) == ("pgn", replace(find_settings("pgn"), num_layers=2))
+    assert read.run.as_config()["schedule"] == Schedule(warmup_steps=5, decay="cosine")
+
+
+def test_precision_is_chosen_by_the_device_and_recorded(trained, monkeypatch):
+    assert json.loads((trained[0] / "config.json").read_text())["precision"] == "fp32"  # as asked for
+    for generation, expected in ((9, "bf16"), (10, "bf16"), (8, "tf32")):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _, generation=generation: (generation, 0))
+        assert choose_precision("auto", torch.device("cuda", 0)) == expected
+    assert choose_precision("auto", torch.device("cpu")) == "fp32"
+    assert choose_precision("fp64", torch.device("cuda", 0)) == "fp64"
+
+
+def test_a_processor_is_asked_for_by_its_model(capsys):
+    assert cli.main(["train", "bfs", "--processor", "mpnn", "--device", "cpu"]) == 2
+    assert "--model names the model, and with it its processor" in capsys.readouterr().err
 
 
 def test_a_run_leaves_metrics_a_result_a_picture_and_curves(trained):

@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
+from relational_transformer.fleet.fleet import consecutive_seeds
 from relational_transformer.training import Protocol, TrainConfig
-from relational_transformer.training.config import consecutive_seeds
 from tests.training.small import SETTINGS, small_config
 
 

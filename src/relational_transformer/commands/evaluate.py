@@ -1,6 +1,7 @@
 """`rt evaluate`: score a trained run again, on graphs of any size."""
 
-from dataclasses import dataclass, field, replace
+import statistics
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -10,9 +11,8 @@ from rich.table import Table
 
 from relational_transformer.fleet.precision import default_device, find_device
 from relational_transformer.runs import RunFolder
-from relational_transformer.training.task import evaluate_run
-
-from .evaluate_lobster import evaluate_lobster
+from relational_transformer.runs.task import Evaluation
+from relational_transformer.tasks import find_task, kind_of
 
 
 @dataclass(frozen=True)
@@ -32,25 +32,21 @@ class EvaluateArguments:
 
 def run(arguments: EvaluateArguments) -> None:
     folder = RunFolder(arguments.run)
-    task = folder.read_config().get("task")
-    if task == "sokoban":
-        raise ValueError(f"this is a run on Sokoban: rt evaluate sokoban {arguments.run}")
-    if task == "lobster":
-        evaluate_lobster(folder, arguments.device, arguments.nodes, arguments.examples, arguments.data_seed)
-        return
-    changes = {
-        "test_nodes": arguments.nodes,
-        "evaluation_examples": arguments.examples,
-        "test_data_seed": arguments.data_seed,
-    }
-    given = {name: value for name, value in changes.items() if value is not None}
-    config, scores = evaluate_run(folder, find_device(arguments.device), lambda protocol: replace(protocol, **given))
-    table = Table(title=f"{config.model} on {config.task}, {given.get('test_nodes', config.protocol.test_nodes)} nodes")
+    kind = find_task(kind_of(str(folder.read_config().get("task"))))
+    device = find_device(arguments.device)
+    show(kind.evaluate(folder, device, arguments.nodes, arguments.examples, arguments.data_seed))
+
+
+def show(found: Evaluation) -> None:
+    """Print the score of every seed."""
+    table = Table(title=found.title)
     table.add_column("seed", justify="right")
-    table.add_column("score", justify="right")
-    for seed, score in zip(config.seeds, scores, strict=True):
-        table.add_row(str(seed), "failed" if score is None else f"{100 * score:.2f}%")
-    good = [score for score in scores if score is not None]
+    table.add_column(found.measure, justify="right")
+    for seed, score in found.scores.items():
+        table.add_row(str(seed), "failed" if score is None else found.shown(score))
+    good = [score for score in found.scores.values() if score is not None]
     if len(good) > 1:
-        table.add_row("mean", f"{100 * sum(good) / len(good):.2f}%")
+        table.add_row("mean", found.shown(statistics.mean(good)))
     Console().print(table)
+    if found.note:
+        Console().print(found.note, highlight=False)

@@ -8,11 +8,11 @@ import tyro
 
 from relational_transformer.files import write_atomically
 from relational_transformer.reading import read_text
-from relational_transformer.reports.archive import Archive
 from relational_transformer.reports.bundle import write_report
 from relational_transformer.reports.comparison import compare, overview
 from relational_transformer.reports.formats import FORMATS
-from relational_transformer.reports.measured import read_results
+from relational_transformer.reports.results.archive import Archive
+from relational_transformer.reports.results.measured import read_results
 from relational_transformer.reports.tables import build_table
 
 BEGIN, END = "<!-- results: begin (made by rt report) -->", "<!-- results: end -->"

@@ -14,8 +14,7 @@ from relational_transformer.sweeps.engines import EngineOptions, check_options
 from relational_transformer.sweeps.planning import finished_runs
 from relational_transformer.sweeps.speeds import Speeds
 
-from .reproduce_display import show_plan
-from .reproduce_sweep import carry_out
+from .reproduce_display import carry_out, show_plan
 
 
 @dataclass(frozen=True)

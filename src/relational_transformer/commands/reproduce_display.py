@@ -7,13 +7,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from relational_transformer.runs.run_folder import RunFolder
-from relational_transformer.sweeps import Run
-from relational_transformer.sweeps.engines import Engine
+from relational_transformer.sweeps import Run, sweep
+from relational_transformer.sweeps.engines import Engine, EngineOptions, open_engine
 from relational_transformer.sweeps.run import name_seeds
 from relational_transformer.sweeps.speeds import Speeds
 from relational_transformer.sweeps.sweep import Event, Outcome
 
-from .train_live_line import range_of
+from .train_display import range_of
 
 SECONDS_BETWEEN_LOOKS = 5.0
 """How often the folders of all runs are looked at."""
@@ -181,3 +181,22 @@ def format_duration(seconds: float | None) -> str:
         return f"{round(seconds) // 60}:{round(seconds) % 60:02d} min"
     minutes = round(seconds / 60)
     return f"{minutes // 60:,}:{minutes % 60:02d} h"
+
+
+def carry_out(runs: list[Run], where: EngineOptions) -> dict[Run, tuple[str, ...]]:
+    """Train all runs that have no result yet, and say what happens. Returns those that were given up, with why."""
+    if all(run.is_done for run in runs):
+        return {}
+    engine = open_engine(where)
+    try:
+        with Console(stderr=True).status("Counting the operations of every run"):
+            costs = {run: run.flop for run in runs}
+        # One at a time, the cheap ones first: there is something to see soon. Several at a time, the costly ones first:
+        # the last one to end decides when all is done.
+        in_order = sorted(runs, key=costs.__getitem__, reverse=engine.slots > 1)
+        with SweepDisplay(costs, engine) as display:
+            outcome = sweep(in_order, engine, report=display.report, tick=display.update)
+    finally:
+        engine.close()
+    display.conclude(outcome)
+    return outcome.given_up

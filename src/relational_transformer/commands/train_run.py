@@ -18,8 +18,7 @@ from relational_transformer.runs.session import train
 from relational_transformer.runs.task import Task
 from relational_transformer.runs.trainer import Trainer
 
-from .train_display import Display
-from .train_live_line import say
+from .train_display import Display, say
 
 
 @dataclass(frozen=True)

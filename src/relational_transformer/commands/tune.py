@@ -17,9 +17,9 @@ from rich.progress import Progress
 from relational_transformer.bounds import check_bounds
 from relational_transformer.clrs import ALGORITHMS, CORE_TASKS
 from relational_transformer.fleet.precision import default_device, find_device
-from relational_transformer.reports.archive import Archive
 from relational_transformer.reports.comparison import compare
-from relational_transformer.reports.measured import read_results
+from relational_transformer.reports.results.archive import Archive
+from relational_transformer.reports.results.measured import read_results
 from relational_transformer.sweeps import plan
 from relational_transformer.sweeps.cells import Cell
 from relational_transformer.sweeps.engines import EngineOptions, check_options, refuse
@@ -45,7 +45,7 @@ from relational_transformer.tuning.winner import winner_configs
 from relational_transformer.tuning.worker import LOOK_SECONDS
 from relational_transformer.tuning.workplace import workplace
 
-from .reproduce_sweep import carry_out
+from .reproduce_display import carry_out
 
 BOUNDS = {
     "trials": (1, 1_000_000),

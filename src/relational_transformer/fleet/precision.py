@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from relational_transformer.nn.kernels.whole_layer.fitting import LARGE_SHARED_MEMORY
+from relational_transformer.nn.kernels import has_kernels
 
 Precision = Literal["tf32", "bf16", "fp32", "fp64"]
 PrecisionChoice = Literal["auto", "tf32", "bf16", "fp32", "fp64"]
@@ -60,7 +60,7 @@ def choose_precision(choice: PrecisionChoice, device: torch.device) -> Precision
         return choice
     if device.type != "cuda":
         return "fp32"
-    return "bf16" if torch.cuda.get_device_capability(device)[0] in LARGE_SHARED_MEMORY else "tf32"
+    return "bf16" if has_kernels(device) else "tf32"
 
 
 def set_matrix_products(precision: Precision) -> None:

@@ -1,8 +1,8 @@
 """Shortest paths in lobster graphs, end to end: the paper's second experiment, after IterGNN (Tang et al., 2020)."""
 
-from .build import build_model
 from .config import LobsterConfig
 from .graphs import Lobsters, sample, spread_sizes
+from .models.build import build_model
 from .protocol import LobsterProtocol
 from .settings import SETTINGS, BaselineSettings, RelationalSettings
 from .task import LobsterTask

@@ -6,9 +6,9 @@ import torch
 
 from relational_transformer.runs.task import FORWARD_AND_BACKWARD, count, without_values
 
-from .build import build_model
 from .config import LobsterConfig
 from .data import EDGE_INPUTS, NODE_INPUTS, GraphBatch
+from .models.build import build_model
 from .settings import ModelName, Settings
 
 NODES_PER_SPINE_NODE = 1.24

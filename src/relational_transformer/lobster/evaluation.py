@@ -11,7 +11,7 @@ from relational_transformer.fleet.over_seeds import Parameters
 from relational_transformer.fleet.precision import Precision, for_computing
 
 from .data import GraphBatch, Split
-from .stack import FleetStack
+from .models.stack import FleetStack
 
 NODES_PER_BUCKET = 32
 PAIRS_AT_ONCE = {"cuda": 2_000_000, "cpu": 200_000}

@@ -13,7 +13,7 @@ from relational_transformer.fleet.precision import Precision, for_computing
 
 from .batches import Draw, node_buckets
 from .data import Split
-from .stack import FleetStack
+from .models.stack import FleetStack
 
 
 class TrainingStep:

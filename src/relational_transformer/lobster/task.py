@@ -3,26 +3,29 @@
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.over_seeds import Parameters
 from relational_transformer.fleet.precision import Precision
-from relational_transformer.runs.task import Optimiser, Start, Task
+from relational_transformer.runs.run_folder import RunFolder
+from relational_transformer.runs.task import Evaluation, Optimiser, Start, Task
 
 from .batches import draw, group_by_size
-from .build import build_model
 from .config import LobsterConfig
 from .cost import flop
 from .data import Split, load_split
 from .evaluation import Evaluator, check_memory
-from .model import LobsterModel
+from .models.build import build_model
+from .models.model import LobsterModel
+from .models.stack import FleetStack
 from .oracle import meaning, oracle_losses
 from .protocol import LobsterProtocol
 from .settings import SETTINGS
-from .stack import FleetStack
 from .step import TrainingStep
 
 
@@ -103,6 +106,21 @@ class LobsterTask(Task[LobsterConfig]):
                 plain, load_split(protocol.test_graphs_of_training_sizes(), self._device), best
             ),
         }
+
+    @classmethod
+    def evaluate(
+        cls, folder: RunFolder, device: torch.device, nodes: int | None, examples: int | None, data_seed: int | None
+    ) -> Evaluation:
+        from .trained import evaluate_run  # which loads a run of this task
+
+        changes = {"test_size": nodes, "evaluation_examples": examples, "test_data_seed": data_seed}
+        given = {name: value for name, value in changes.items() if value is not None}
+        found = evaluate_run(folder, device, lambda protocol: replace(protocol, **given))
+        config, scores = found.config, dict(zip(found.config.seeds, found.losses, strict=True))
+        good = [loss for loss in found.losses if loss is not None]
+        title = f"{config.model} on lobster graphs of size {given.get('test_size', config.protocol.test_size)}"
+        note = meaning(statistics.mean(good), found.distances) if good else None
+        return Evaluation(title, cls.measure, scores, cls.shown, note)
 
     @property
     def headings(self) -> dict[str, str]:

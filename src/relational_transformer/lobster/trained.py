@@ -12,13 +12,13 @@ from relational_transformer.fleet.precision import set_matrix_products
 from relational_transformer.runs.checkpoint import load_trained
 from relational_transformer.runs.run_folder import RunFolder
 
-from .build import build_model
 from .config import LobsterConfig
 from .data import load_split
 from .evaluation import Evaluator, check_memory
-from .model import LobsterModel
+from .models.build import build_model
+from .models.model import LobsterModel
+from .models.stack import FleetStack
 from .protocol import LobsterProtocol
-from .stack import FleetStack
 from .task import LobsterTask
 
 

@@ -1,11 +1,11 @@
 """From measured results to tables, pictures and a page beside the paper's own numbers."""
 
-from .archive import Archive
 from .bundle import write_report
-from .estimate import Estimate
-from .measured import Measured, read_results
 from .paper import numbers, published
-from .significance import difference, holm
+from .results.archive import Archive
+from .results.estimate import Estimate
+from .results.measured import Measured, read_results
+from .results.significance import difference, holm
 from .table import Table
 from .tables import TABLES, build_table, table_for
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from relational_transformer.files import write_atomically
 
-from .archive import Archive
 from .comparison import overview
 from .formats import ENDINGS, FORMATS
-from .page import make_page
-from .sections import make_sections
+from .html.page import make_page
+from .html.sections import make_sections
+from .results.archive import Archive
 from .tables import TABLES, build_table
 
 

@@ -2,14 +2,14 @@
 
 from relational_transformer.clrs.classes import TITLES as TASK_TITLES
 
-from .archive import Archive, is_clrs, ours_of, variant_named
-from .cell import Cell
 from .formats import to_markdown
 from .other_tables import OTHERS
 from .paper import published
+from .results.archive import Archive, is_clrs, ours_of, variant_named
+from .results.cell import Cell
+from .results.variants import title_of
 from .score_tables import AVERAGE, COMBINED, core_averages, main
 from .table import Table
-from .variants import title_of
 
 
 def compare(archive: Archive) -> str:

@@ -5,12 +5,12 @@ import torch
 from relational_transformer.processors.settings import find_settings
 from relational_transformer.reasoning.build import build_network
 
-from .archive import Archive
-from .cell import Cell, Ours
-from .estimate import Estimate
 from .paper import contradictions, numbers
+from .results.archive import Archive
+from .results.cell import Cell, Ours
+from .results.estimate import Estimate
+from .results.variants import title_of
 from .table import Table
-from .variants import title_of
 
 
 def parameters(archive: Archive) -> Table:

@@ -2,13 +2,13 @@
 
 import math
 
-from .archive import Archive
-from .cell import Cell
-from .estimate import Estimate, rounding_error
-from .lobster_runs import describe_oracles, describe_runs
 from .paper import numbers
+from .results.archive import Archive
+from .results.cell import Cell
+from .results.estimate import Estimate, rounding_error
+from .results.lobster_runs import describe_oracles, describe_runs
+from .results.variants import title_on
 from .table import Table
-from .variants import title_on
 
 
 def lobster(archive: Archive) -> Table:

@@ -9,7 +9,7 @@ from typing import Any
 
 from relational_transformer.clrs.classes import CLASSES, AlgorithmClass
 
-from .estimate import Estimate, average
+from .results.estimate import Estimate, average
 
 STEP = 0.1
 """Deviations are printed to one decimal."""

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from relational_transformer.clrs.classes import TITLES as TASK_TITLES
 from relational_transformer.tasks import find_task, kind_of
 
-from .archive import Archive
-from .estimate import Estimate
 from .figures.bars import Bar, Group, draw_bars, nice_top
 from .figures.curves import Curve, draw_curves, read_curve
 from .figures.drawing import Drawing
 from .figures.histograms import draw_histograms
 from .other_tables import OTHERS
 from .paper import numbers
+from .results.archive import Archive
+from .results.estimate import Estimate
+from .results.variants import MODELS, title_of, title_on
 from .score_tables import AVERAGE, classes
 from .table import Table
-from .variants import MODELS, title_of, title_on
 
 ABLATIONS = ("transformer", "single_layer", "pointers", "core_node", "edge_updates")
 

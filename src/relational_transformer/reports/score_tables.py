@@ -6,9 +6,6 @@ from dataclasses import replace
 from relational_transformer.clrs.classes import CLASSES, CORE_TASKS
 from relational_transformer.clrs.classes import TITLES as TASK_TITLES
 
-from .archive import Archive
-from .cell import Cell, Ours, average_of, count_present
-from .estimate import Estimate
 from .paper import (
     contradictions,
     numbers,
@@ -17,8 +14,11 @@ from .paper import (
     published_class,
     published_class_average,
 )
+from .results.archive import Archive
+from .results.cell import Cell, Ours, average_of, count_present
+from .results.estimate import Estimate
+from .results.variants import BASELINES, MODELS, title_of
 from .table import Table
-from .variants import BASELINES, MODELS, title_of
 
 COMBINED = (
     "PGN-c is the better of PGN-u and PGN-m on every task, no model of its own: chosen by its test scores, it is shown "

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from .cell import Cell
-from .significance import LEVEL, Difference, difference, holm
+from .results.cell import Cell
+from .results.significance import LEVEL, Difference, difference, holm
 
 Kind = Literal["tested", "exact", "shown", "ratio"]
 
@@ -24,8 +24,8 @@ class Table:
     """Cells in reading order. Differences are `tested` for being noise, counts must be `exact`ly equal, and what is
     neither is `shown` with its difference or its `ratio`.
 
-    >>> from relational_transformer.reports.estimate import Estimate
-    >>> from relational_transformer.reports.cell import Ours
+    >>> from relational_transformer.reports.results.estimate import Estimate
+    >>> from relational_transformer.reports.results.cell import Ours
     >>> cell = Cell("BFS", "RT", Ours(Estimate.of([99.0, 98.0])), Estimate.printed(99.14, 0.7, 20))
     >>> Table("bfs", "An example", "", (cell,)).judgements[0].verdict
     'yes'

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from .archive import Archive
 from .cost_tables import parameters, speed
 from .formats import to_markdown
-from .measured import read_results
 from .other_tables import OTHERS
+from .results.archive import Archive
+from .results.measured import read_results
 from .score_tables import (
     RETUNED,
     ablation,

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from .cell import Cell
-from .estimate import Estimate
-from .significance import LEVEL
+from .results.cell import Cell
+from .results.estimate import Estimate
+from .results.significance import LEVEL
 from .table import Judgement, Table
 
 _SUPERSCRIPTS = str.maketrans("0123456789,", "⁰¹²³⁴⁵⁶⁷⁸⁹˒")

@@ -99,6 +99,16 @@ class Steps(Protocol):
 ConfigType = TypeVar("ConfigType", bound=Config)
 
 
+class Evaluation(NamedTuple):
+    """The scores of a run on other data, by seed; None of a seed that failed."""
+
+    title: str
+    measure: str
+    scores: dict[int, float | None]
+    shown: Callable[[float], str]
+    note: str | None = None
+
+
 class Task(ABC, Generic[ConfigType]):
     """One run of an experiment, as the trainer sees it: `num_steps` training steps of a fleet, with a validation after
     every part of `steps_of_part`.
@@ -222,6 +232,18 @@ class Task(ABC, Generic[ConfigType]):
         """What a result says besides scores and provenance."""
         return {}
 
+    @classmethod
+    def shown(cls, score: float) -> str:
+        """A score as people read it."""
+        return f"{score * cls.shown_times:{cls.shown_as}}{cls.unit}"
+
+    @classmethod
+    def evaluate(
+        cls, folder: RunFolder, device: torch.device, nodes: int | None, examples: int | None, data_seed: int | None
+    ) -> Evaluation:
+        """The scores of a trained run on graphs of another size, number or seed."""
+        raise ValueError(f"{folder.path} holds a run of a task that is not scored on graphs of another size")
+
     @property
     def headings(self) -> dict[str, str]:
         """The scores of a test that a table shows, each with its heading."""
@@ -243,13 +265,13 @@ class Task(ABC, Generic[ConfigType]):
         """A configuration as a run folder keeps it."""
 
     @classmethod
-    @abstractmethod
     def paper_config(
         cls, task: str, model: Any, seeds: tuple[int, ...], *, examples: int | None, precision: Precision,
         compile: CompileMode, **options: Any,
     ) -> ConfigType:  # fmt: skip
         """The configuration of the paper, with another number of examples where one is given; of the other `options` of
         a sweep a task takes those that it knows."""
+        raise ValueError(f"the paper has no experiment on {task}")
 
     @classmethod
     def paper_values(cls, config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -261,9 +283,9 @@ class Task(ABC, Generic[ConfigType]):
         """The number that is printed for a score: percent, unless a task says something else."""
         return 100 * score
 
-    @abstractmethod
     def flop(self) -> float:
         """Floating-point operations of the matrix products of the whole run, with all its seeds."""
+        raise ValueError(f"what runs on {self.config.task} cost is not known")
 
     @property
     def num_examples(self) -> int:

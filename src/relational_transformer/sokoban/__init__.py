@@ -2,9 +2,9 @@
 
 from .agent import Agent
 from .config import SokobanConfig
-from .environment import Environment
-from .generator import generate_levels
-from .levels import Levels, load_levels, parse_levels
+from .game.environment import Environment
+from .game.generator import generate_levels
+from .game.levels import Levels, load_levels, parse_levels
 from .settings import RECIPES, AgentSettings, Recipe
 from .splits import Splits, SplitsIdentity, load_splits
 from .task import SokobanTask

@@ -9,8 +9,8 @@ from torch.nn import functional as F
 from relational_transformer.nn import LayerOutput, RelationalTransformerLayer
 from relational_transformer.processors.transformer import TransformerLayer
 
-from .observation import CORE_SIZE, FACTOR_SIZE, Observation
-from .rules import ACTIONS
+from .game.observation import CORE_SIZE, FACTOR_SIZE, Observation
+from .game.rules import ACTIONS
 from .settings import AgentSettings
 
 Model = Literal["transformer", "rt"]

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .size_classes import SizeClass
+from .game.size_classes import SizeClass
 
 PLAYING, STARTING, TESTING = 0, 1, 2
 

@@ -13,7 +13,7 @@ from relational_transformer.reading import make
 from relational_transformer.runs.task import config_as_dict
 
 from .agent import Agent, Model
-from .levels import Levels, load_levels
+from .game.levels import Levels, load_levels
 from .settings import AgentSettings, Recipe
 from .splits import Split, Splits, SplitsIdentity, generate_split
 

@@ -8,7 +8,7 @@ from relational_transformer.runs.task import FORWARD_AND_BACKWARD, count, withou
 
 from .agent import Agent, Memo, Model
 from .config import SokobanConfig
-from .observation import CORE_SIZE, FACTOR_SIZE, Observation
+from .game.observation import CORE_SIZE, FACTOR_SIZE, Observation
 from .settings import AgentSettings
 
 OPEN_CELLS = 33

@@ -11,11 +11,11 @@ from relational_transformer.fleet.over_seeds import Parameters
 
 from .agent import Agent, Memo
 from .chance import sample
-from .environment import Environment
 from .fleet_agent import FleetAgent
-from .levels import Levels
-from .rules import TIME_LIMIT
-from .size_classes import NODES_BESIDE_FACTORS, size_classes
+from .game.environment import Environment
+from .game.levels import Levels
+from .game.rules import TIME_LIMIT
+from .game.size_classes import NODES_BESIDE_FACTORS, size_classes
 from .window import by_seed
 
 PAIRS_AT_ONCE = {"cuda": 3_500_000, "cpu": 200_000}

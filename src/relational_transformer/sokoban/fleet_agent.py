@@ -10,8 +10,8 @@ from relational_transformer.fleet.over_seeds import Parameters
 from relational_transformer.fleet.pieces import Function, Pieces
 
 from .agent import Agent, Decision, Graph, Memo
-from .observation import Observation
-from .size_classes import SizeClass
+from .game.observation import Observation
+from .game.size_classes import SizeClass
 
 
 class FleetAgent:

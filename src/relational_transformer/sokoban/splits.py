@@ -10,8 +10,8 @@ from relational_transformer.files import write_json
 from relational_transformer.reading import read_json
 from relational_transformer.runs.run_folder import RunFolder
 
-from .generator import generate_levels
-from .levels import Levels, load_levels
+from .game.generator import generate_levels
+from .game.levels import Levels, load_levels
 
 Split = Literal["train", "test"]
 DATA_SEEDS: dict[Split, int] = {"train": 1, "test": 3}

@@ -12,11 +12,11 @@ from relational_transformer.fleet.precision import Precision, for_computing
 
 from .agent import Agent, Memo
 from .chance import Draw
-from .environment import Environment
 from .fleet_agent import FleetAgent
-from .rules import Board
+from .game.environment import Environment
+from .game.rules import Board
+from .game.size_classes import SizeClass
 from .settings import Recipe
-from .size_classes import SizeClass
 from .window import Played, begin, losses_of_window, play, totals
 
 

@@ -13,18 +13,18 @@ from relational_transformer.fleet.over_seeds import Parameters
 from relational_transformer.fleet.precision import Precision, for_computing
 from relational_transformer.runs.records import GamesRow
 from relational_transformer.runs.run_folder import RunFolder
-from relational_transformer.runs.task import Optimiser, Start, Task
+from relational_transformer.runs.task import Evaluation, Optimiser, Start, Task
 
 from .agent import Agent
 from .chance import draw, first_levels, test_noise
 from .config import SokobanConfig
 from .cost import flop
 from .curves import draw_curves
-from .environment import Environment
 from .evaluation import Player, solved_levels, tests_compiled
-from .rules import TIME_LIMIT
+from .game.environment import Environment
+from .game.rules import TIME_LIMIT
+from .game.size_classes import size_classes
 from .settings import RECIPES, AgentSettings
-from .size_classes import size_classes
 from .splits import Splits, SplitsIdentity, remember_folder, remembered_folder
 from .step import TrainingStep
 
@@ -147,6 +147,12 @@ class SokobanTask(Task[SokobanConfig]):
         games = [int(number) for number in row["games"]]
         shares = [share if number else None for share, number in zip(row["validation"], games, strict=True)]
         return {**row, "validation": shares, "games": games}
+
+    @classmethod
+    def evaluate(
+        cls, folder: RunFolder, device: torch.device, nodes: int | None, examples: int | None, data_seed: int | None
+    ) -> Evaluation:
+        raise ValueError(f"this is a run on Sokoban: rt evaluate sokoban {folder.path}")
 
     @property
     def headings(self) -> dict[str, str]:

@@ -12,10 +12,10 @@ from relational_transformer.runs.run_folder import RunFolder
 from .agent import Agent, Memo
 from .chance import test_noise
 from .config import SokobanConfig
-from .environment import Environment
 from .evaluation import Player, choose_action, no_memo, solved_levels, tests_compiled
-from .levels import Levels, load_levels
-from .rules import TIME_LIMIT
+from .game.environment import Environment
+from .game.levels import Levels, load_levels
+from .game.rules import TIME_LIMIT
 from .splits import remembered_folder
 from .task import SokobanTask
 

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from .chance import Draw, sample
-from .environment import Environment
+from .game.environment import Environment
+from .game.observation import Observation
+from .game.rules import Board
 from .loss import Window, actor_critic_loss
-from .observation import Observation
-from .rules import Board
 from .settings import Recipe
 
 

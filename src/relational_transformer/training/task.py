@@ -23,7 +23,15 @@ from relational_transformer.reasoning.build import build_network
 from relational_transformer.reasoning.network import Network
 from relational_transformer.runs.checkpoint import load_trained
 from relational_transformer.runs.run_folder import RunFolder
-from relational_transformer.runs.task import FORWARD_AND_BACKWARD, Optimiser, Start, Task, count, without_values
+from relational_transformer.runs.task import (
+    FORWARD_AND_BACKWARD,
+    Evaluation,
+    Optimiser,
+    Start,
+    Task,
+    count,
+    without_values,
+)
 
 from .config import PROTOCOLS, Protocol, TrainConfig
 from .data import Split, examples_of_test, examples_of_validation, load_split, make_split
@@ -93,6 +101,16 @@ class CLRSTask(Task[TrainConfig]):
     def test(self, best: Parameters, tested: Sequence[bool]) -> dict[str, list[float]]:
         seen = self._data.head(len(self.evaluator.split))
         return {"train": self._scores(seen, best), "test": self._scores(self._load_split("test"), best)}
+
+    @classmethod
+    def evaluate(
+        cls, folder: RunFolder, device: torch.device, nodes: int | None, examples: int | None, data_seed: int | None
+    ) -> Evaluation:
+        changes = {"test_nodes": nodes, "evaluation_examples": examples, "test_data_seed": data_seed}
+        given = {name: value for name, value in changes.items() if value is not None}
+        config, scores = evaluate_run(folder, device, lambda protocol: replace(protocol, **given))
+        title = f"{config.model} on {config.task}, {given.get('test_nodes', config.protocol.test_nodes)} nodes"
+        return Evaluation(title, "score", dict(zip(config.seeds, scores, strict=True)), cls.shown)
 
     @property
     def headings(self) -> dict[str, str]:

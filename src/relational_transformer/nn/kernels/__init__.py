@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from relational_transformer.nn.kernels.dispatch import current_mode, enabled, scores_pointers, use_kernels
-from relational_transformer.nn.kernels.whole_layer import fits_one_kernel, is_one_kernel, whole_layer
+from relational_transformer.nn.kernels.whole_layer import fits_one_kernel, has_kernels, is_one_kernel, whole_layer
 from relational_transformer.nn.kernels.whole_layer.layers import ForInference, KernelLayers, LaidOut, Orders
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ __all__ = [
     "edge_update",
     "enabled",
     "fits_one_kernel",
+    "has_kernels",
     "is_one_kernel",
     "pointer_scores",
     "relational_attention",

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..estimate import Estimate
+from ..results.estimate import Estimate
 from .drawing import Drawing, width_of
 
 WIDTH, LEFT, RIGHT, TOP = 390, 140, 58, 34

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from relational_transformer.runs.run_folder import RunFolder
 
-from ..measured import Measured, unit_of
+from ..results.measured import Measured, unit_of
 from .drawing import PALETTE, Drawing, width_of
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 390, 220, 32, 8, 40, 28

@@ -3,7 +3,7 @@
 CUDA C++, for small graphs at the paper's sizes, where the number of launches and not arithmetic takes the time.
 """
 
-from .fitting import fits_one_kernel, is_one_kernel
+from .fitting import fits_one_kernel, has_kernels, is_one_kernel
 from .operator import whole_layer
 
-__all__ = ["fits_one_kernel", "is_one_kernel", "whole_layer"]
+__all__ = ["fits_one_kernel", "has_kernels", "is_one_kernel", "whole_layer"]

@@ -57,4 +57,13 @@ def _are_for_kernels(nodes: Tensor) -> bool:
 def _has_device(tensor: Tensor) -> bool:
     if not tensor.is_cuda:
         return has_emulator()
-    return torch.cuda.get_device_capability(tensor.device)[0] in LARGE_SHARED_MEMORY
+    return has_kernels(tensor.device)
+
+
+def has_kernels(device: torch.device) -> bool:
+    """Whether layers can be kernels on a device: on cards of the generations that they are written for.
+
+    >>> has_kernels(torch.device("cpu"))
+    False
+    """
+    return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] in LARGE_SHARED_MEMORY

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .data import GraphBatch
+from ..data import GraphBatch
 
 State = tuple[Tensor, ...]
 """What goes from layer to layer: nodes [..., N, size], and whatever else a model carries along."""

@@ -6,7 +6,7 @@ from torch.utils.checkpoint import checkpoint
 from relational_transformer.fleet.over_seeds import Parameters, over_seeds
 from relational_transformer.fleet.pieces import Pieces
 
-from .data import GraphBatch
+from ..data import GraphBatch
 from .model import LobsterModel
 
 

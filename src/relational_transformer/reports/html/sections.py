@@ -2,13 +2,22 @@
 
 from dataclasses import dataclass
 
-from .archive import Archive
-from .other_tables import OTHERS
+from ..other_tables import OTHERS
+from ..paper import numbers
+from ..pictures import (
+    ABLATIONS,
+    Picture,
+    bar_chart,
+    class_chart,
+    histograms,
+    learning_curves,
+    single_chart,
+    table_chart,
+)
+from ..results.archive import Archive
+from ..results.provenance import HEADERS, describe_runs
+from ..table import Table
 from .page_tables import PageTable, lay_out
-from .paper import numbers
-from .pictures import ABLATIONS, Picture, bar_chart, class_chart, histograms, learning_curves, single_chart, table_chart
-from .provenance import HEADERS, describe_runs
-from .table import Table
 
 SHORT = {
     "main": "Tasks",

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from .cell import Cell
-from .table import Judgement, Table
-from .wording import difference_of, explanations, headers, mark, marks_of, number, ours_of, paper_of, rows, seeds_of
+from ..results.cell import Cell
+from ..table import Judgement, Table
+from ..wording import difference_of, explanations, headers, mark, marks_of, number, ours_of, paper_of, rows, seeds_of
 
 LEGEND = (
     "In a cell: our mean ± standard deviation over seeds; below it, in its own colour, the paper's; then the "

@@ -8,12 +8,12 @@ import jinja2
 
 import relational_transformer
 
-from .archive import Archive, is_clrs
-from .figures.drawing import STYLE
-from .paper import numbers
+from ..figures.drawing import STYLE
+from ..paper import numbers
+from ..results.archive import Archive, is_clrs
+from ..results.variants import MODELS
+from ..table import Table
 from .sections import Section
-from .table import Table
-from .variants import MODELS
 
 
 class Tile(NamedTuple):
@@ -25,7 +25,7 @@ class Tile(NamedTuple):
 
 def make_page(archive: Archive, main: Table, sections: Sequence[Section]) -> str:
     """The page as text; `main` is the table that its first lines sum up."""
-    template = resources.files("relational_transformer.reports").joinpath("page.html").read_text(encoding="utf-8")
+    template = resources.files("relational_transformer.reports.html").joinpath("page.html").read_text(encoding="utf-8")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     return environment.from_string(template).render(
         introduction=(

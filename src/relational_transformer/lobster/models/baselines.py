@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .data import NODE_INPUTS, GraphBatch
+from ..data import NODE_INPUTS, GraphBatch
+from ..settings import BaselineSettings
 from .model import LobsterModel, State, max_pool, precise_linear
-from .settings import BaselineSettings
 
 ATTENTION_SLOPE = 0.2
 

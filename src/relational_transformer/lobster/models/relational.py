@@ -6,9 +6,9 @@ from torch.nn import functional as F
 from relational_transformer.nn import RelationalTransformerLayer
 from relational_transformer.nn.initialization import reset_linear
 
-from .data import EDGE_INPUTS, NODE_INPUTS, GraphBatch
+from ..data import EDGE_INPUTS, NODE_INPUTS, GraphBatch
+from ..settings import RelationalSettings
 from .model import LobsterModel, State, max_pool, precise_linear
-from .settings import RelationalSettings
 
 
 def relational_model(settings: RelationalSettings) -> LobsterModel:

@@ -1,15 +1,15 @@
 """From a configuration to a model."""
 
+from ..settings import BaselineSettings, ModelName, RelationalSettings, Settings
 from .baselines import DenseGAT, DenseGCN, baseline_model
 from .model import LobsterModel
 from .relational import relational_model
-from .settings import BaselineSettings, ModelName, RelationalSettings, Settings
 
 
 def build_model(name: ModelName, settings: Settings) -> LobsterModel:
     """The model of that name with these settings.
 
-    >>> from .settings import SETTINGS
+    >>> from ..settings import SETTINGS
     >>> sum(parameter.numel() for parameter in build_model("gat", SETTINGS["gat"]).parameters())
     136773
     """

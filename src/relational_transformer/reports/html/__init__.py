@@ -1,0 +1,1 @@
+"""One HTML page of all tables and pictures, which loads nothing."""

@@ -126,11 +126,15 @@ class CLRSTask(Task[TrainConfig]):
     @classmethod
     def paper_config(
         cls, task: str, model: Any, seeds: tuple[int, ...], *, examples: int | None = None,
-        precision: Precision = "tf32", compile: CompileMode = "auto", train_examples: int = 10_000, **options: Any,
+        precision: Precision = "tf32", compile: CompileMode = "auto", train_examples: int = 10_000,
+        protocol: ProtocolName = "paper", **options: Any,
     ) -> TrainConfig:  # fmt: skip
         given = {} if examples is None else {"examples": examples}
-        protocol = replace(PROTOCOLS["paper"], train_examples=train_examples, **given)
-        return TrainConfig(task, model, find_settings(model), protocol, seeds, precision, compile)
+        if protocol == "paper":
+            given["train_examples"] = train_examples
+        numbers = replace(PROTOCOLS[protocol], **given)
+        settings = find_settings(model, modern=numbers.is_modern)
+        return TrainConfig(task, model, settings, numbers, seeds, precision, compile)
 
     def flop(self) -> float:
         return flop(self.config)

@@ -375,8 +375,8 @@ def find_spec(algorithm: str | Spec) -> Spec:
 
 
 def keep(is_kept: Tensor, new: Packed, old: Packed) -> Packed:
-    """New logits for the examples that `is_kept` [B] says, old ones for the others; in the order of the old ones, so that
-    to the compiler all steps are alike."""
+    """New logits for the examples that `is_kept` [B] says, old ones for the others. They keep their order, so that to
+    the compiler all steps are alike."""
     return {key: new[key].where(is_kept.reshape(-1, *(1,) * (last.dim() - 1)), last) for key, last in old.items()}
 
 

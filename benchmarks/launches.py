@@ -145,7 +145,7 @@ def leave_out_kernels(engine: TrainingStep, precision: str) -> None:
     fused = engine._fused
     if precision != "bf16" or not len(fused.layers.layers):
         return
-    left_out = LeftOut(fused.layers.layers, engine.split.num_nodes, CPU)
+    left_out = LeftOut(fused.layers.layers, engine.split.num_nodes, CPU, prefix=fused.layers.prefix)
     fused.layers = left_out
 
 

@@ -61,5 +61,5 @@ def test_splits_follow_the_protocol():
 def test_impossible_protocols_are_named():
     with pytest.raises(ValueError, match="validation-interval must be at least 1, got 0"):
         Protocol(validation_interval=0)
-    with pytest.raises(ValueError, match="teacher-forcing must be between 0 and 1"):
+    with pytest.raises(ValueError, match="teacher-forcing must be at most 1"):
         Protocol(teacher_forcing=1.5)

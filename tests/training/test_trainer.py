@@ -197,3 +197,16 @@ def test_a_trained_network_loads_from_its_folder(tmp_path):
         assert torch.equal(parameter, best[name][1])
     with pytest.raises(ValueError, match=r"has the seeds \[4, 9\], not 5"):
         load_network(tmp_path / "run", seed=5)
+
+
+def test_whether_steps_are_recomputed_is_decided_once_and_kept(tmp_path, monkeypatch):
+    """Else a run that goes on where more memory is free would round otherwise."""
+    config, folder = small_config(task="insertion_sort"), RunFolder(tmp_path)
+    with monkeypatch.context() as little, folder.opened(config.as_dict()):
+        little.setattr("relational_transformer.fleet.graphs.free_bytes", lambda device: 10_000)
+        trainer = make_trainer(config, folder)
+        next(trainer.run())
+        trainer.save()
+    resumed, result = run_to_the_end(config, tmp_path)
+    assert resumed.task.steps.recompute is True
+    assert result["recompute"] is True

@@ -117,6 +117,11 @@ class Task(ABC, Generic[ConfigType]):
     they are, so that it can be recorded as a CUDA graph. What chance decides depends on the seed and the number of the
     part alone, so that a run goes on from anywhere.
 
+    >>> from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol, LobsterTask
+    >>> task = LobsterTask(LobsterConfig("gat", SETTINGS["gat"], LobsterProtocol(), seeds=(0, 1)))
+    >>> task.num_steps, task.examples_of_step, task.shown(0.25)
+    (62500, 32, '0.2500')
+
     Attributes (of a class):
         higher_is_better: of the scores of a validation.
         scores: names of the scores of a test; one of them is `test`.

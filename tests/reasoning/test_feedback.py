@@ -182,6 +182,7 @@ def test_runs_in_half_precision_with_losses_in_single(processor: str, examples) 
     ("algorithm", "processor"), [("dfs", "rt"), ("quicksort", "triplet_gmpnn"), ("floyd_warshall", "triplet_gmpnn")]
 )
 def test_a_compiled_step_has_the_same_loss_and_gradients(algorithm: str, processor: str, examples) -> None:
+    torch.compiler.reset()  # the compiler counts versions of a method over all tests of a process
     network = make(algorithm, processor=processor)
     batch = with_noise(network, network.pack(*examples(modern_spec(algorithm))))
     compiled, loss_of = (

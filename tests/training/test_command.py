@@ -14,7 +14,8 @@ from relational_transformer.fleet.adam import Schedule
 from relational_transformer.fleet.precision import choose_precision
 from relational_transformer.processors.settings import find_settings
 from relational_transformer.runs import RunFolder
-from relational_transformer.training import PROTOCOLS, Protocol
+from relational_transformer.training import PROTOCOLS, Protocol, TrainConfig, fresh
+from relational_transformer.training.config import LATER
 from tests.runs.test_tensorboard import curve
 
 MODEL = ["--hidden-size", "8", "--num-heads", "2", "--num-layers", "1", "--precision", "fp32", "--device", "cpu"]
@@ -52,10 +53,25 @@ def trained(tmp_path_factory) -> tuple[Path, str]:
 
 
 def test_every_number_of_the_protocol_is_an_option(trained):
-    assert set(PROTOCOL) == {field.name for field in fields(Protocol)}
+    assert {*PROTOCOL, *LATER} == {field.name for field in fields(Protocol)}
     assert json.loads((trained[0] / "config.json").read_text())["protocol"] == PROTOCOL
     assert defaults(["bfs"]).numbers == TrainArguments("bfs").numbers == PROTOCOLS["paper"]
     assert defaults(["bfs", "--protocol", "quick"]).numbers == PROTOCOLS["quick"]
+
+
+def test_the_modern_protocol_and_its_numbers_are_options(tmp_path, monkeypatch):
+    monkeypatch.setattr(fresh, "PROBES", 10)
+    monkeypatch.setattr("relational_transformer.commands.train_run.say", lambda line: None)
+    sizes = options(validation_nodes=5, test_nodes=6, evaluation_examples=2, validation_examples=3, examples=64)
+    changed = ["--validation-interval", "64", "--train-lengths", "4", "5", "--hint-feedback", "hard_on_eval"]
+    command = ["train", "bfs", "--protocol", "modern", *MODEL, *sizes, *changed, "--no-small-scalar-hints"]
+    assert cli.main([*command, "--out", str(tmp_path / "run")]) == 0
+    config = RunFolder(tmp_path / "run").read_config(TrainConfig.from_dict)
+    assert (config.settings.batch_size, config.settings.gradient_clip) == (32, 1.0)
+    protocol = config.protocol
+    assert (protocol.train_lengths, protocol.validation_examples, protocol.teacher_forcing) == ((4, 5), 3, 0.0)
+    assert (protocol.data, protocol.hint_feedback, protocol.small_scalar_hints) == ("modern", "hard_on_eval", False)
+    assert defaults(["bfs", "--protocol", "modern"]).numbers == PROTOCOLS["modern"]
 
 
 @pytest.mark.parametrize("words", [["--model", "pgn"], ["--model=pgn"]])

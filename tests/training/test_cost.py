@@ -4,7 +4,7 @@ import pytest
 
 from relational_transformer.clrs import ALGORITHMS, sample
 from relational_transformer.clrs.task_sizes import TASK_SIZES
-from relational_transformer.processors.settings import TUNED
+from relational_transformer.processors.settings import TUNED, find_settings
 from relational_transformer.sweeps import Part, cells_of, find_experiment
 from relational_transformer.training.task import flop, flop_of_step
 
@@ -49,3 +49,12 @@ def test_the_sizes_of_tasks_are_those_of_the_data(task: str):
 
 def test_every_algorithm_has_its_size():
     assert set(TASK_SIZES) == set(ALGORITHMS)
+
+
+def test_a_run_by_the_modern_protocol_costs_what_its_sizes_do():
+    """Most of its examples have fewer nodes and fewer steps than the paper's; it validates less often on more."""
+    paper, modern = (flop(config_of("insertion_sort", seeds=1, protocol=name)) for name in ("paper", "modern"))
+    edges = sum((nodes - 1) * nodes**2 for nodes in (4, 7, 11, 13, 16)) / 5 / (15 * 16**2)
+    assert modern < paper
+    step = flop_of_step("insertion_sort", find_settings("rt", modern=True), "modern")
+    assert modern == pytest.approx(step * 15 * (3 * 320_000 * edges + 200 * 64 + 32 * 63 / 15 * 16), rel=0.02)

@@ -19,7 +19,7 @@ from .train_run import RunOptions, train_and_show
 
 @dataclass(frozen=True)
 class TrainArguments:
-    """Train many seeds of a model on an algorithm at once, by the paper's protocol, and test the best of each.
+    """Train many seeds of a model on an algorithm at once, by a protocol, and test the best of each.
 
     The run is a folder. Killed at any moment, the same command goes on from the last checkpoint and ends with the same
     numbers; a run that has ended is not run again.
@@ -30,8 +30,9 @@ class TrainArguments:
     model: str = "rt"
     """rt, mpnn, pgn, pgn_masked, deep_sets, gat, gatv2, transformer, rt_core, untuned_mpnn, ...; the options below
     change single numbers of it."""
-    protocol: Literal["paper", "quick"] = "paper"
-    """The paper's protocol, or a quick one for a laptop; the options below change single numbers of it."""
+    protocol: Literal["paper", "quick", "modern"] = "paper"
+    """The paper's protocol; a quick one for a laptop; or the one that is usual since 2022, with fresh examples of
+    several sizes, soft hints, batches of 32 and clipped gradients. The options below change single numbers of it."""
     run: Annotated[RunOptions, tyro.conf.arg(name="")] = field(default_factory=RunOptions)
     numbers: Annotated[Protocol, tyro.conf.arg(name="")] = PROTOCOLS["paper"]
     settings: Annotated[Settings, tyro.conf.arg(name="")] = field(default_factory=lambda: find_settings("rt"))
@@ -41,7 +42,9 @@ def defaults(words: Sequence[str]) -> TrainArguments:
     """The options as they are where they are not given: those of the model and the protocol that are named."""
     said = said_before(words, model="rt", protocol="paper")
     numbers = PROTOCOLS.get(said["protocol"], PROTOCOLS["paper"])
-    return TrainArguments(tyro.MISSING, numbers=numbers, settings=find_settings(said["model"]))
+    return TrainArguments(
+        tyro.MISSING, numbers=numbers, settings=find_settings(said["model"], modern=numbers.is_modern)
+    )
 
 
 def run(arguments: TrainArguments) -> None:

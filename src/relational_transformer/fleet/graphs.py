@@ -38,10 +38,13 @@ class Graphs:
 
     Args:
         changed: gives all tensors that the steps change, which recording puts back.
+        beside: others that never run at the same time either, and share their memory.
     """
 
-    def __init__(self, device: torch.device, changed: Callable[[], Mapping[str, Tensor]]) -> None:
-        self.device, self.changed = device, changed
+    def __init__(
+        self, device: torch.device, changed: Callable[[], Mapping[str, Tensor]], beside: "Graphs | None" = None
+    ) -> None:
+        self.device, self.changed, self._beside = device, changed, beside
         self._graphs: dict[Hashable, Callable[[], None]] = {}
 
     def run(self, kind: Hashable, step: Callable[[], None], rehearsal: Callable[[], None] | None = None) -> None:
@@ -69,6 +72,8 @@ class Graphs:
 
     @cached_property
     def _pool(self) -> Any:
+        if self._beside is not None:
+            return self._beside._pool
         return torch.cuda.graph_pool_handle()
 
 

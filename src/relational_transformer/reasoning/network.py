@@ -375,8 +375,9 @@ def find_spec(algorithm: str | Spec) -> Spec:
 
 
 def keep(is_kept: Tensor, new: Packed, old: Packed) -> Packed:
-    """New logits for the examples that `is_kept` [B] says, the old ones for the others."""
-    return {key: logits.where(is_kept.reshape(-1, *(1,) * (logits.dim() - 1)), old[key]) for key, logits in new.items()}
+    """New logits for the examples that `is_kept` [B] says, old ones for the others. They keep their order, so that to
+    the compiler all steps are alike."""
+    return {key: new[key].where(is_kept.reshape(-1, *(1,) * (last.dim() - 1)), last) for key, last in old.items()}
 
 
 def _to(vectors: Tensor | None, dtype: torch.dtype) -> Tensor | None:

@@ -3,6 +3,7 @@
 from relational_transformer.clrs.classes import TITLES as TASK_TITLES
 
 from .formats import to_markdown
+from .modern_table import modern
 from .other_tables import OTHERS
 from .paper import published
 from .results.archive import Archive, is_clrs, ours_of, variant_named
@@ -14,13 +15,15 @@ from .table import Table
 
 def compare(archive: Archive) -> str:
     """Markdown: a row for every result of a CLRS-30 task, averages over tasks, and the other experiments of which there
-    are results."""
-    if not archive.results:
+    are results; those of the modern protocol in a table of their own."""
+    if not archive.all:
         return "Nothing was measured yet.\n"
     tables = [overview(archive)] if any(map(is_clrs, archive.results)) else []
     for name, build in OTHERS.items():
         if any(result.task == name for result in archive.results):
             tables.append(build(archive))
+    if len(archive.all) > len(archive.results):
+        tables.append(modern(archive))
     return "\n".join(to_markdown(table) for table in tables)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from .cost_tables import parameters, speed
 from .formats import to_markdown
+from .modern_table import modern
 from .other_tables import OTHERS
 from .results.archive import Archive
 from .results.measured import read_results
@@ -34,6 +35,7 @@ TABLES: dict[str, Callable[[Archive], Table]] = {
     "published_baselines": published_baselines,
     "parameters": parameters,
     "speed": speed,
+    "modern": modern,
     **OTHERS,
 }
 """What makes each table, in the order of the page."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from relational_transformer.clrs.feature import ProtocolName
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.fleet import consecutive_seeds
 from relational_transformer.fleet.precision import Precision
@@ -35,6 +36,8 @@ class Part:
     examples: int | None = None
     precision: Precision = "tf32"
     compile: CompileMode = "auto"
+    protocol: ProtocolName = "paper"
+    """Of CLRS-30: the paper's protocol, or the modern one."""
     recipe: Literal["original", "batched"] = "original"
     """Of Sokoban: how the agent learns."""
     levels: str | None = None
@@ -74,7 +77,7 @@ def _cell(
     kind = kind_of(task)
     config = find_task(kind).paper_config(
         task, model, seeds, examples=examples, precision=part.precision, compile=part.compile,
-        train_examples=train_size, recipe=part.recipe, levels=levels,
+        train_examples=train_size, protocol=part.protocol, recipe=part.recipe, levels=levels,
     )  # fmt: skip
     return Cell(kind, config, None if levels is None else part.levels)
 

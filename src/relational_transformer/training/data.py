@@ -1,13 +1,14 @@
 """The data of a protocol: its splits as tensors on the device, and the random choice of batches from them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from relational_transformer.clrs.dataset import MULTIPLIERS, SplitName, canonical, canonical_split
+from relational_transformer.clrs.samples.modern import modern_form
 from relational_transformer.clrs.samples.sampling import sample
 from relational_transformer.clrs.trajectories import Trajectories
 from relational_transformer.reasoning.features import Batch, Packed
@@ -49,9 +50,8 @@ class Split:
 
     @property
     def examples(self) -> Batch:
-        """All of them as one batch, with the hints of the longest."""
-        hints = {key: data[: self.num_steps] for key, data in self.hints.items()}
-        return Batch(self.inputs, hints, self.outputs, self.lengths)
+        """All of them as one batch."""
+        return Batch(self.inputs, self.hints, self.outputs, self.lengths)
 
     def gather(self, index: Tensor, num_hints: int) -> Batch:
         """The examples at `index` [S, B], each seed's in front: inputs [S, B, ...]; hints [num_hints, S, B, ...]."""
@@ -74,25 +74,53 @@ def outputs_of(batch: Batch) -> Batch:
     return batch._replace(inputs={}, hints={})
 
 
+def examples_of_test(task: str, protocol: Protocol) -> int:
+    """How many examples are tested."""
+    return max(protocol.evaluation_examples * MULTIPLIERS.get(task, 1), protocol.minimum_evaluation_examples)
+
+
+def examples_of_validation(task: str, protocol: Protocol) -> int:
+    """How many examples each validation has."""
+    return examples_of_test(
+        task, replace(protocol, evaluation_examples=protocol.validation_examples or protocol.evaluation_examples)
+    )
+
+
 def make_split(task: str, split: SplitName, protocol: Protocol) -> Trajectories:
     """The examples of a split, as the protocol describes them. What is canonical comes from the cache on disk."""
-    evaluation = max(protocol.evaluation_examples * MULTIPLIERS.get(task, 1), protocol.minimum_evaluation_examples)
     count, nodes, seed = {
         "train": (protocol.train_examples, protocol.train_nodes, protocol.train_data_seed),
-        "val": (evaluation, protocol.validation_nodes, protocol.validation_data_seed),
-        "test": (evaluation, protocol.test_nodes, protocol.test_data_seed),
+        "val": (examples_of_validation(task, protocol), protocol.validation_nodes, protocol.validation_data_seed),
+        "test": (examples_of_test(task, protocol), protocol.test_nodes, protocol.test_data_seed),
     }[split]
+    if protocol.is_modern:
+        return _modern_split(task, split, count, protocol.length(task, nodes), seed)
     usual = canonical_split(task, split)
     if (count, nodes, seed) == (usual.num_samples, usual.length, usual.seed):
         return canonical(task, split)
     return sample(task, count, nodes, seed)
 
 
-def load_split(network: Network, trajectories: Trajectories, device: torch.device) -> Split:
-    """Pack a split and move it to the device, in the narrow dtypes it has."""
+def _modern_split(task: str, split: SplitName, count: int, length: int, seed: int) -> Trajectories:
+    """The same in the modern form: validation as in training, and a test on the paper's examples."""
+    usual = canonical_split(task, split, count, protocol="modern")
+    if (length, seed) == (usual.length, usual.seed):
+        return canonical(task, split, num_samples=count, protocol="modern")
+    if split == "val":
+        return sample(task, count, length, seed, protocol="modern")
+    return modern_form(task, sample(task, count, length, seed, version="2.0"))
+
+
+def load_split(network: Network, trajectories: Trajectories, device: torch.device, *, waits: bool = True) -> Split:
+    """Pack a split and move it to the device, in the narrow dtypes it has; `waits` for what the device is doing, or
+    else takes memory of the host that the device reads by itself."""
+
+    def tensor(array: np.ndarray) -> Tensor:
+        on_host = torch.from_numpy(np.array(array))
+        return on_host.to(device) if waits else to_device(on_host, device)
 
     def tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
-        return {name: torch.from_numpy(np.array(array)).to(device) for name, array in arrays.items()}
+        return {name: tensor(array) for name, array in arrays.items()}
 
     # Lengths are numbers to compare with; int64 everywhere avoids conversions.
     lengths = np.asarray(trajectories.lengths, dtype=np.int64)
@@ -100,17 +128,24 @@ def load_split(network: Network, trajectories: Trajectories, device: torch.devic
         tensors(trajectories.inputs),
         tensors(trajectories.hints),
         tensors(trajectories.outputs),
-        torch.from_numpy(lengths).to(device),
+        tensor(lengths),
     )
     return Split(batch.inputs, batch.hints, batch.outputs, batch.lengths, lengths)
 
 
+def to_device(data: Tensor, device: torch.device) -> Tensor:
+    """A tensor on the device, for which the host does not wait."""
+    return data.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else data.to(device)
+
+
 @dataclass(frozen=True)
 class Draw:
-    """What chance decides for some training steps: examples [steps, S, B], and teacher forcing [steps, T - 1, S, B]."""
+    """What chance decides for some training steps: examples [steps, S, B], and teacher forcing [steps, T - 1, S, B];
+    where an output is a permutation, numbers in [0, 1) too, [steps, S, B, N, N, F], that `Batch.noise` is made of."""
 
     index: np.ndarray
     teacher_forced: np.ndarray
+    uniform: np.ndarray | None = None
 
 
 def draw(

@@ -1,6 +1,8 @@
 """Steps of a network whose layers are kernels of their own: the layers, and compiled pieces between them."""
 
-from typing import NamedTuple
+from copy import copy
+from functools import partial
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -54,12 +56,19 @@ class FusedSteps:
 
     def __init__(self, pieces: Pieces, network: Network, fleet: Fleet, num_nodes: int, precision: Precision) -> None:
         self.fleet = fleet
-        self.layers = kernel_layers(network, num_nodes, precision, pieces.device)
+        self._layers_of = partial(kernel_layers, network, precision=precision, device=pieces.device)
+        self.layers = self._layers_of(num_nodes)
         others = {name: shape for name, shape in fleet.shapes.items() if not self.layers.has(name)}
         self.names = tuple(others)
         self._lay_out = pieces.compile(self._parameters)
         self._begin = pieces.of_vector(network, begin, others)
         self._between, self._leave = pieces.of(network, between), pieces.of(network, leave)
+
+    def of_size(self, num_nodes: int) -> Self:
+        """The same for graphs of so many nodes, through the same compiled functions."""
+        other = copy(self)
+        other.layers = self._layers_of(num_nodes)
+        return other
 
     @property
     def fits(self) -> bool:

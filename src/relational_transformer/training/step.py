@@ -1,6 +1,9 @@
 """One training step of a whole fleet: forward through the trajectory, backward, Adam; on CUDA one graph launch."""
 
+from collections.abc import Sequence
+from copy import copy
 from functools import partial
+from typing import Self
 
 import numpy as np
 import torch
@@ -17,9 +20,10 @@ from relational_transformer.fleet.precision import Precision, for_computing
 from relational_transformer.reasoning.encoders import ColumnEncoder
 from relational_transformer.reasoning.features import Batch, Packed
 from relational_transformer.reasoning.network import Carry, EncodedInputs, Network
+from relational_transformer.reasoning.permutations import gumbel
 from relational_transformer.reasoning.steps import Schedule, Step, aligned_rows, make_steps
 
-from .data import Draw, Split, length_buckets, outputs_of, take
+from .data import Draw, Split, length_buckets, outputs_of, take, to_device
 from .fused_step import FusedSteps
 
 
@@ -54,6 +58,7 @@ class TrainingStep:
         self.finite = torch.ones(seeds, dtype=torch.bool, device=self.device)
         self.index = torch.zeros(0, seeds, batch_size, dtype=torch.long, device=self.device)
         self.teacher_forced = torch.zeros(0)
+        self.uniform: Tensor | None = None
         self.hints_of_step: list[int] = []
         self.recompute = recompute
         self._graphs = Graphs(self.device, self._changed)
@@ -66,6 +71,26 @@ class TrainingStep:
         self._loss = pieces.of(network, "loss")
         self._fused = FusedSteps(pieces, network, fleet, split.num_nodes, precision)
 
+    def of_size(self, split: Split, buckets: Sequence[int]) -> Self:
+        """The same on examples of another size, padded to these numbers of hints: what is compiled is shared, and what
+        a step changes is too, but for the place among the steps that are loaded."""
+        other = copy(self)
+        other.buckets = list(buckets)
+        other.position = torch.zeros_like(self.position)
+        other.index = self.index[:0].clone()
+        other._graphs = Graphs(self.device, other._changed, beside=self._graphs)
+        other._fused = self._fused.of_size(split.num_nodes)
+        other.split = split
+        return other
+
+    def use(self, split: Split, num_hints: int) -> None:
+        """Train on these examples from now on, which are padded to so many hints. They lie where those before them
+        lay, unless one has more hints than any before: then everything is recorded anew."""
+        if num_hints > max(self.buckets):
+            self.buckets.append(num_hints)
+            self._graphs.forget()
+        self.split = split
+
     @property
     def layers_are_kernels(self) -> bool:
         """Whether every layer is one fused kernel, forward and backward."""
@@ -75,32 +100,38 @@ class TrainingStep:
         """Take what the next steps are made of; number `position` of them comes next."""
         longest = self.split.host_lengths[drawn.index].max(axis=(1, 2))
         self.hints_of_step = [min(bucket for bucket in self.buckets if bucket >= need) for need in longest]
-        number = len(drawn.index)
-        if number > len(self.index):
-            self._graphs.forget()
-            self.index = torch.tensor(drawn.index, device=self.device)
-            self.teacher_forced = torch.tensor(drawn.teacher_forced, device=self.device)
-        else:  # fewer steps than there is room for, as in the last part of a run: nothing is captured or compiled anew
-            self._fill(self.index[:number], drawn.index)
-            self._fill(self.teacher_forced[:number], drawn.teacher_forced)
+        self.index = self._placed(self.index, drawn.index)
+        self.teacher_forced = self._placed(self.teacher_forced, drawn.teacher_forced)
+        if drawn.uniform is not None:
+            self.uniform = self._placed(self.uniform, drawn.uniform)
         self.position.fill_(position)
 
     def forget(self) -> None:
         """Set the sum of losses to zero."""
         self.losses.zero_()
 
-    def _fill(self, tensor: Tensor, array: np.ndarray) -> None:
-        data = torch.from_numpy(array)
-        tensor.copy_(data.pin_memory() if self.device.type == "cuda" else data, non_blocking=True)
+    def _placed(self, tensor: Tensor | None, array: np.ndarray) -> Tensor:
+        """The numbers of some steps on the device: in the tensor that was there before, if it has room for them, as in
+        the last part of a run, so that nothing is captured or compiled anew."""
+        data, number = torch.from_numpy(array), len(array)
+        if tensor is None or number > len(tensor) or tensor.shape[1:] != data.shape[1:]:
+            self._graphs.forget()
+            return data.to(self.device, copy=True)
+        tensor[:number].copy_(to_device(data, self.device))
+        return tensor
 
-    def make(self, number: int) -> None:
-        """Training step `number` of those loaded; they must be made in order."""
-        num_hints = self.hints_of_step[number]
+    def begin(self) -> None:
+        """Decide whether to recompute, unless that was done; on CUDA, record all graphs that are not there."""
         if self.recompute is None:
             self.recompute = self._must_recompute()
         if not self._graphs.are_recorded:  # the longest first, whose memory the others then use again
             for bucket in reversed(self.buckets):
                 self._graphs.record(bucket, partial(self._train, bucket))
+
+    def make(self, number: int) -> None:
+        """Training step `number` of those loaded; they must be made in order."""
+        self.begin()
+        num_hints = self.hints_of_step[number]
         self._graphs.run(num_hints, partial(self._train, num_hints))
 
     def loss(self, values: Tensor, batch: Batch, steps: list[Step]) -> Tensor:
@@ -142,7 +173,8 @@ class TrainingStep:
 
     def _forward(self, num_hints: int) -> tuple[Tensor, Tensor]:
         """Losses [S] of the next step that was loaded, and the parameters that they can be differentiated by."""
-        batch, schedule = self._prepared(self.split.examples, self.index, self.teacher_forced, self.position)
+        drawn = self.index, self.teacher_forced, self.position, self.uniform
+        batch, schedule = self._prepared(self.split.examples, *drawn)
         forced, is_target, keeps_output = (tensor[: max(1, num_hints - 1)] for tensor in schedule[:3])
         hints = {key: hint[:num_hints] for key, hint in batch.hints.items()}
         # A new leaf every time: autograd ties a leaf to the stream of its first use, a graph is captured on another.
@@ -151,7 +183,7 @@ class TrainingStep:
         return self.loss(values, batch, steps), values
 
     def _prepare(
-        self, examples: Batch, index: Tensor, teacher_forced: Tensor, position: Tensor
+        self, examples: Batch, index: Tensor, teacher_forced: Tensor, position: Tensor, uniform: Tensor | None
     ) -> tuple[Batch, Schedule]:
         """Batch and schedule of the next step, for hints and steps of the longest trajectories, so that there is one
         function to compile: what lies beyond the lengths of a batch counts nowhere. Every row of theirs is aligned, so
@@ -162,7 +194,8 @@ class TrainingStep:
         schedule = self._schedule({}, by_seed, forced.transpose(0, 1))
         forced, is_target, keeps_output = (aligned_rows(tensor.transpose(0, 1)) for tensor in schedule[:3])
         hints = {key: aligned_rows(hint) for key, hint in batch.hints.items()}
-        aligned = Batch(batch.inputs, hints, batch.outputs, batch.lengths)
+        noise = None if uniform is None else gumbel(uniform.index_select(0, position).squeeze(0))
+        aligned = Batch(batch.inputs, hints, batch.outputs, batch.lengths, noise=noise)
         return aligned, Schedule(forced, is_target, keeps_output, schedule.totals)
 
     def _must_recompute(self) -> bool:

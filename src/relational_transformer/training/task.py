@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from relational_transformer.clrs.dataset import MULTIPLIERS
-from relational_transformer.clrs.spec import SPECS, Stage
+from relational_transformer.clrs.feature import ProtocolName
+from relational_transformer.clrs.samples.sampling import sample
+from relational_transformer.clrs.spec import Spec, Stage, spec_of
 from relational_transformer.clrs.task_sizes import TASK_SIZES
 from relational_transformer.clrs.tracing import allocate
 from relational_transformer.fleet.compiling import CompileMode
@@ -33,13 +34,15 @@ from relational_transformer.runs.task import (
 )
 
 from .config import PROTOCOLS, Protocol, TrainConfig
-from .data import Split, draw, load_split, make_split
+from .data import Split, examples_of_test, examples_of_validation, load_split, make_split
 from .evaluation import EDGES_WORTH_COMPILING, Evaluator, edges_of_steps
+from .mixed_step import MixedSteps
+from .sources import FreshData, TrainingSet
 from .step import TrainingStep, linears_of_encoders
 
 
 class CLRSTask(Task[TrainConfig]):
-    """A fleet of networks on one of the thirty algorithms, by the paper's protocol.
+    """A fleet of networks on one of the thirty algorithms, by the paper's protocol or the modern one.
 
     >>> from relational_transformer.processors import TUNED
     >>> from relational_transformer.training import Protocol
@@ -53,7 +56,7 @@ class CLRSTask(Task[TrainConfig]):
     only_launches = True
     is_small = True
 
-    steps: TrainingStep
+    steps: TrainingStep | MixedSteps
 
     @property
     def num_steps(self) -> int:
@@ -61,7 +64,7 @@ class CLRSTask(Task[TrainConfig]):
 
     @property
     def steps_of_part(self) -> int:
-        return max(1, self.config.protocol.validation_interval // self.config.settings.batch_size)
+        return self.config.steps_of_part
 
     @property
     def examples_of_step(self) -> int:
@@ -72,37 +75,22 @@ class CLRSTask(Task[TrainConfig]):
         return Optimiser(self.config.settings.learning_rate, clip=self.config.settings.gradient_clip)
 
     def build(self) -> Network:
-        return build_network(self.config.task, self.config.settings)
+        return network_of(self.config)
 
     def linears(self, model: Network) -> Mapping[str, Tensor]:
-        return linears_of_encoders(model)
+        """The published training of the paper's time left Linears without a gradient alone; the modern one does not."""
+        return {} if self.config.protocol.is_modern else linears_of_encoders(model)
 
     def start(self, start: Start) -> None:
         self._network, self._device, self._compiled = start.model, start.device, start.compiled
-        self.steps = TrainingStep(
-            start.model,
-            start.fleet,
-            self._load_split("train"),
-            start.adam,
-            batch_size=self.config.settings.batch_size,
-            precision=self.config.precision,
-            compiled=start.compiled,
-        )
         self.fleet = start.fleet
+        source = FreshData if self.config.protocol.is_modern else TrainingSet
+        self._data = source(self.config, start)
+        self.steps = self._data.steps
         self.evaluator = self._evaluator(self._load_split("val"), start.compiled)
 
     def load(self, part: int, position: int) -> None:
-        split, protocol = self.steps.split, self.config.protocol
-        drawn = draw(
-            self.config.seeds,
-            part,
-            self.steps_of_part,
-            self.config.settings.batch_size,
-            len(split),
-            split.num_steps - 1,
-            protocol.teacher_forcing,
-        )
-        self.steps.load(drawn, position)
+        self._data.load(part, position)
 
     def step(self, number: int) -> None:
         self.steps.make(number)
@@ -111,7 +99,7 @@ class CLRSTask(Task[TrainConfig]):
         return {"validation": self.evaluator.scores(self.fleet.parameters)}
 
     def test(self, best: Parameters, tested: Sequence[bool]) -> dict[str, list[float]]:
-        seen = self.steps.split.head(len(self.evaluator.split))
+        seen = self._data.head(len(self.evaluator.split))
         return {"train": self._scores(seen, best), "test": self._scores(self._load_split("test"), best)}
 
     @classmethod
@@ -138,11 +126,15 @@ class CLRSTask(Task[TrainConfig]):
     @classmethod
     def paper_config(
         cls, task: str, model: Any, seeds: tuple[int, ...], *, examples: int | None = None,
-        precision: Precision = "tf32", compile: CompileMode = "auto", train_examples: int = 10_000, **options: Any,
+        precision: Precision = "tf32", compile: CompileMode = "auto", train_examples: int = 10_000,
+        protocol: ProtocolName = "paper", **options: Any,
     ) -> TrainConfig:  # fmt: skip
         given = {} if examples is None else {"examples": examples}
-        protocol = replace(PROTOCOLS["paper"], train_examples=train_examples, **given)
-        return TrainConfig(task, model, find_settings(model), protocol, seeds, precision, compile)
+        if protocol == "paper":
+            given["train_examples"] = train_examples
+        numbers = replace(PROTOCOLS[protocol], **given)
+        settings = find_settings(model, modern=numbers.is_modern)
+        return TrainConfig(task, model, settings, numbers, seeds, precision, compile)
 
     def flop(self) -> float:
         return flop(self.config)
@@ -158,6 +150,17 @@ class CLRSTask(Task[TrainConfig]):
         return self._evaluator(split, self._compiled and is_long).scores(best).tolist()
 
 
+def network_of(config: TrainConfig) -> Network:
+    """The network of a run, freshly initialised."""
+    protocol = config.protocol
+    return build_network(
+        spec_of(config.task, protocol=protocol.data),
+        config.settings,
+        hint_feedback=protocol.hint_feedback,
+        small_scalar_hints=protocol.small_scalar_hints,
+    )
+
+
 def flop(config: TrainConfig) -> float:
     """Operations of a run with all its seeds: training, validations and the test.
 
@@ -165,23 +168,41 @@ def flop(config: TrainConfig) -> float:
     Padding shorter trajectories of a batch is not counted.
     """
     protocol, size = config.protocol, TASK_SIZES[config.task]
-    step = flop_of_step(config.task, config.settings)
+    step = flop_of_step(config.task, config.settings, protocol.data)
     step_in_test = step * (size.test_nodes / size.train_nodes) ** 2  # edges are most of it
-    usual = protocol.evaluation_examples * MULTIPLIERS.get(config.task, 1)
-    evaluated = max(usual, protocol.minimum_evaluation_examples)
+    tested, validated = examples_of_test(config.task, protocol), examples_of_validation(config.task, protocol)
     validations = protocol.examples // protocol.validation_interval
-    in_training = (FORWARD_AND_BACKWARD * protocol.examples + evaluated * validations) * (size.train_hints - 1)
-    in_test = evaluated * (size.test_hints - 1)
-    return len(config.seeds) * (step * in_training + step_in_test * in_test)
+    in_training = FORWARD_AND_BACKWARD * protocol.examples * _steps_of_example(config)
+    in_validation = validated * validations * (size.train_hints - 1)
+    in_test = tested * (size.test_hints - 1)
+    return len(config.seeds) * (step * (in_training + in_validation) + step_in_test * in_test)
+
+
+def _steps_of_example(config: TrainConfig) -> float:
+    """Steps of a training example on average; a step on fewer nodes counts for as much as it has fewer edges."""
+    size = TASK_SIZES[config.task]
+    if not config.protocol.is_modern:
+        return size.train_hints - 1
+    steps = [
+        (sample(config.task, SAMPLED, length, 0, protocol="modern").lengths.mean() - 1)
+        * (length / size.train_nodes) ** 2
+        for length in config.protocol.sizes(config.task)
+    ]
+    return sum(steps) / len(steps)
+
+
+SAMPLED = 32
+"""Examples of each size of the modern protocol whose steps are counted."""
 
 
 @cache
-def flop_of_step(task: str, settings: Settings) -> int:
+def flop_of_step(task: str, settings: Settings, data: ProtocolName = "paper") -> int:
     """Operations of one forward step of the algorithm on one training example, encoders and decoders included."""
-    network = without_values(lambda: build_network(task, settings))
+    spec: Spec = spec_of(task, protocol=data)
+    network = without_values(lambda: build_network(spec, settings))
     nodes = TASK_SIZES[task].train_nodes
     inputs, hints, outputs = (
-        {name: torch.from_numpy(array) for name, array in allocate(SPECS[task], stage, front, nodes).items()}
+        {name: torch.from_numpy(array) for name, array in allocate(spec, stage, front, nodes).items()}
         for stage, front in ((Stage.INPUT, (1,)), (Stage.HINT, (1, 1)), (Stage.OUTPUT, (1,)))
     )
     batch = network.pack(inputs, hints, outputs, torch.ones(1, dtype=torch.long))

@@ -33,6 +33,7 @@ SHORT = {
     "published_baselines": "Published",
     "parameters": "Parameters",
     "speed": "Speed",
+    "modern": "Modern",
     "lobster": "Lobster",
     "sokoban": "Sokoban",
 }
@@ -82,7 +83,7 @@ def make_sections(archive: Archive, tables: dict[str, Table]) -> list[Section]:
             "runs",
             "Runs",
             "Where the numbers come from",
-            list=(HEADERS, *describe_runs(archive)) if archive.results else (),
+            list=(HEADERS, *describe_runs(archive)) if archive.all else (),
         ),
     ]
 
@@ -93,7 +94,7 @@ def _table_section(table: Table) -> Section:
         pictures = (table_chart(table),)
     elif table.name in OTHERS:
         pictures = (single_chart(table),)
-    text = (f"{table.source} of the paper.",)
+    text = (f"{table.source} of the paper.",) if table.source else ()
     return Section(
         table.name, SHORT[table.name], table.title, text, pictures, lay_out(table), folded=table.name == "deviations"
     )

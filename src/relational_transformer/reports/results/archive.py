@@ -4,9 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from relational_transformer.clrs.classes import ALGORITHMS
+from relational_transformer.clrs.feature import ProtocolName
 
 from .cell import Ours
-from .departures import departures_of, expected_protocol, other_precision
+from .departures import departures_of, expected_protocol, other_precision, protocol_of
 from .measured import Measured
 from .variants import variant_of
 
@@ -14,15 +15,17 @@ from .variants import variant_of
 class Archive:
     """Results by task and model of the paper.
 
-    Where several results would fit a cell, the one under the paper's protocol and settings is taken, else the one that
-    trained longest, then the one with most seeds.
+    Results of one protocol alone are among them: the paper's, with all that departs from it, or the modern one's. Where
+    several would fit a cell, the one under that protocol and its settings is taken, else the one that trained longest,
+    then the one with most seeds.
 
     >>> Archive([]).find("bfs", "rt") is None  # nothing was measured
     True
     """
 
-    def __init__(self, results: Iterable[Measured]) -> None:
-        self.results = tuple(results)
+    def __init__(self, results: Iterable[Measured], protocol: ProtocolName = "paper") -> None:
+        self.all = tuple(results)
+        self.results = tuple(result for result in self.all if protocol_of(result) == protocol)
         self._by_cell: dict[tuple[str, str], list[Measured]] = defaultdict(list)
         for result in self.results:
             self._by_cell[result.task, variant_named(result)].append(result)
@@ -32,7 +35,7 @@ class Archive:
         found = self._by_cell.get((task, variant), [])
         if variant.startswith("untuned_"):  # trained on both sizes by the paper: never one for the other
             size = expected_protocol(variant, train_examples).train_examples
-            found = [result for result in found if result.config["protocol"]["train_examples"] == size]
+            found = [result for result in found if result.config["protocol"].get("train_examples") == size]
         return sorted(found, key=_distance)
 
     def variants(self, task: str) -> list[str]:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from relational_transformer.clrs.feature import ProtocolName
+from relational_transformer.processors.settings import MODERN, find_settings
 from relational_transformer.tasks import TASKS, find_task, kind_of
 from relational_transformer.training.config import PROTOCOLS, Protocol
 
@@ -16,8 +18,14 @@ BOXOBAN = {"train": 900_000, "test": 1_000}
 """How many levels Boxoban's unfiltered set has, on which the paper's agents learn and are tested."""
 
 
+def protocol_of(result: Measured) -> ProtocolName:
+    """Whose numbers a result stands beside: those of the paper, or others of the modern protocol."""
+    return "modern" if result.config.get("protocol", {}).get("data") == "modern" else "paper"
+
+
 def departures_of(result: Measured) -> tuple[str, ...]:
-    """What makes another experiment of a run than the paper's: in its data, its protocol, its model."""
+    """What makes another experiment of a run than the paper's, or the modern protocol's: in its data, its protocol, its
+    model."""
     kind, config = kind_of(result.task), result.config
     usual = _of_algorithm(result) if kind == "clrs" else find_task(kind).paper_values(config) if kind in TASKS else {}
     different = _of_levels(result) if "levels" in config else ()
@@ -40,6 +48,10 @@ def expected_protocol(variant: str, train_examples: int | None = None) -> Protoc
 def _of_algorithm(result: Measured) -> dict[str, Mapping[str, Any]]:
     """As `Task.paper_values`, of the model of the paper that a result is nearest to."""
     variant = variant_of(result.model, result.config["settings"])
+    if protocol_of(result) == "modern":
+        known = variant in KNOWN or variant in MODERN
+        settings = {"settings": vars(find_settings(variant, modern=True))} if known else {}
+        return {"protocol": vars(PROTOCOLS["modern"]), **settings}
     protocol = expected_protocol(variant, result.config["protocol"].get("train_examples"))
     return {"protocol": vars(protocol), **({"settings": vars(KNOWN[variant])} if variant in KNOWN else {})}
 

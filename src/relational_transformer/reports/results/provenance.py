@@ -1,6 +1,7 @@
 """Where the numbers come from: one line for every run that was read."""
 
 from .archive import Archive, ours_of, variant_named
+from .departures import protocol_of
 from .measured import Measured
 from .variants import title_on
 
@@ -14,15 +15,19 @@ def describe_runs(archive: Archive) -> tuple[tuple[str, ...], ...]:
             result.task,
             title_on(result.task, variant_named(result)),
             _ranges(run.seeds),
-            "; ".join(ours_of(result).notes) or "-",
+            "; ".join((*_protocol(result), *ours_of(result).notes)) or "-",
             run.hardware,
             "-" if run.seconds is None else f"{run.seconds / 3600:.2f}",
             (run.commit or "-")[:9],
         )
-        for result in sorted(archive.results, key=_key)
+        for result in sorted(archive.all, key=_key)
         for run in result.runs
     ]
     return tuple(rows)
+
+
+def _protocol(result: Measured) -> tuple[str, ...]:
+    return ("modern protocol",) if protocol_of(result) == "modern" else ()
 
 
 def _key(result: Measured) -> tuple[str, str, str]:

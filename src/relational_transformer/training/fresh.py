@@ -1,0 +1,138 @@
+"""Fresh examples for every part of a run, as the modern protocol has them: of several sizes, which take turns.
+
+What a run does in part n is made of block n of `clrs.training_blocks` and of numbers that are drawn from each seed, n
+and the size alone, so a run goes on from anywhere. The examples of each size lie in tensors of their own that stay
+where they are: the next part's are copied over them, and neither the host nor the device waits for the other.
+"""
+
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from relational_transformer.clrs.samples.blocks import TrainingBlock, training_block, training_blocks
+from relational_transformer.clrs.trajectories import Trajectories
+from relational_transformer.reasoning.features import Packed
+from relational_transformer.reasoning.network import Network
+
+from .data import Draw, Split, length_buckets, load_split
+
+PROBES = 1_000
+"""Examples of each size whose numbers of hints tell how long the others may be. None is trained on."""
+RESERVE = 1.25
+"""Room for so many times the hints of the longest of them, where they are not all of one length. Among 4,000 other
+examples of each algorithm none had more than 1.2 times as many."""
+BUCKETS = 3
+"""Numbers of hints for each size that batches are padded to, besides the room for the longest."""
+WORKERS = 2
+"""Threads that make examples ahead of their use."""
+
+
+class FreshExamples:
+    """The examples of one size on the device.
+
+    Attributes:
+        split: those of the part under way.
+        num_hints: what they are padded to.
+    """
+
+    def __init__(self, network: Network, like: Trajectories, count: int, num_hints: int, device: torch.device) -> None:
+        self.network, self.device, self.num_hints = network, device, num_hints
+        one = load_split(network, like.select(slice(0, 1)), device)
+
+        def room(features: Packed) -> Packed:
+            return {key: data.new_zeros(count, *data.shape[1:]) for key, data in features.items()}
+
+        hints = {key: data.new_zeros(num_hints, count, *data.shape[2:]) for key, data in one.hints.items()}
+        lengths = np.ones(count, dtype=np.int64)
+        self.split = Split(room(one.inputs), hints, room(one.outputs), one.lengths.new_ones(count), lengths)
+
+    def replace(self, examples: Trajectories) -> None:
+        """Put these in the place of those before. Where one has more hints than there is room for, there will be
+        more."""
+        if examples.num_steps > self.num_hints:
+            self.num_hints = room_for(examples.lengths)
+            hints = {key: data.new_zeros(self.num_hints, *data.shape[1:]) for key, data in self.split.hints.items()}
+            self.split = replace(self.split, hints=hints)
+        new = load_split(self.network, examples, self.device, waits=False)
+        for old, others in ((self.split.inputs, new.inputs), (self.split.outputs, new.outputs)):
+            for key, data in others.items():
+                old[key].copy_(data)
+        for key, data in new.hints.items():
+            self.split.hints[key][: len(data)].copy_(data)
+            self.split.hints[key][len(data) :].zero_()
+        self.split.lengths.copy_(new.lengths)
+        self.split = replace(self.split, host_lengths=new.host_lengths)
+
+
+class Blocks:
+    """The blocks of a run by number, made ahead by threads as long as they are asked for in order."""
+
+    def __init__(
+        self, task: str, seeds: tuple[int, ...], *, updates: int, batch_size: int, lengths: Sequence[int]
+    ) -> None:
+        self.task, self.seeds = task, seeds
+        self.updates, self.batch_size, self.lengths = updates, batch_size, tuple(lengths)
+        self._coming: Generator[TrainingBlock, None, None] | None = None
+        self._next = 0
+
+    def get(self, number: int) -> TrainingBlock:
+        """Block `number`; waits for it where it is not ready."""
+        if self._coming is None or number != self._next:
+            self.close()
+            self._coming = training_blocks(
+                self.task, self.seeds, first_block=number, updates=self.updates, batch_size=self.batch_size,
+                lengths=self.lengths, workers=WORKERS,
+            )  # fmt: skip
+        self._next = number + 1
+        return next(self._coming)
+
+    def probes(self) -> tuple[Trajectories, ...]:
+        """Examples of each size, which do not depend on the seeds of the run."""
+        updates = len(self.lengths)
+        return training_block(self.task, (0,), 0, updates=updates, batch_size=PROBES, lengths=self.lengths).sizes
+
+    def close(self) -> None:
+        """Stop making blocks."""
+        if self._coming is not None:
+            self._coming.close()
+            self._coming = None
+
+
+def draw_fresh(
+    block: TrainingBlock,
+    seeds: tuple[int, ...],
+    turn: int,
+    num_hint_steps: int,
+    teacher_forcing: float,
+    noise_shape: tuple[int, ...] | None,
+) -> Draw:
+    """What the updates of a block with the size `turn` are made of: the examples of each, and what chance decides."""
+    updates = range(turn, block.updates, len(block.sizes))
+    index = np.stack([block.batch(update)[1] for update in updates])
+    shape = len(updates), block.batch_size
+    uniform, forced = [], []
+    for seed in seeds:
+        generator = np.random.Generator(np.random.Philox(key=[seed, 1], counter=[0, 0, turn, block.number]))
+        if noise_shape is not None:
+            uniform.append(generator.random((*shape, *noise_shape), dtype=np.float32))
+        # Steps first and last of all: what is drawn does not depend on how many hints there is room for.
+        forced.append((generator.random((num_hint_steps, *shape)) < teacher_forcing).swapaxes(0, 1))
+    return Draw(index, np.stack(forced, axis=2), np.stack(uniform, axis=1) if uniform else None)
+
+
+def buckets_of(lengths: np.ndarray, drawn_together: int) -> list[int]:
+    """Numbers of hints to pad batches to, the last of them with room for longer examples than these.
+
+    >>> buckets_of(np.array([5, 5, 5]), 80), buckets_of(np.array([4, 6, 8]), 80)
+    ([5], [8, 10])
+    """
+    return sorted({*length_buckets(lengths, drawn_together, most=BUCKETS), room_for(lengths)})
+
+
+def room_for(lengths: np.ndarray) -> int:
+    """How many hints there is to be room for, given the numbers of some examples."""
+    longest = int(lengths.max())
+    return longest if longest == lengths.min() else math.ceil(RESERVE * longest)

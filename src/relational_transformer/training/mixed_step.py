@@ -1,0 +1,61 @@
+"""Training steps on examples of several sizes that take turns, every size with recorded steps of its own."""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from .data import Draw
+from .step import TrainingStep
+
+
+class MixedSteps:
+    """Step k has size k modulo their number. What is compiled, the parameters and the sums over steps are shared.
+
+    Args:
+        sizes: the steps of each size, as `TrainingStep.of_size` makes them of the first; the largest comes last.
+    """
+
+    def __init__(self, sizes: Sequence[TrainingStep]) -> None:
+        self.sizes = tuple(sizes)
+
+    @property
+    def losses(self) -> Tensor:
+        return self.sizes[0].losses
+
+    @property
+    def finite(self) -> Tensor:
+        return self.sizes[0].finite
+
+    @property
+    def recompute(self) -> bool | None:
+        """As of a `TrainingStep`; the largest size decides for all."""
+        return self.sizes[-1].recompute
+
+    @recompute.setter
+    def recompute(self, recompute: bool | None) -> None:
+        for size in self.sizes:
+            size.recompute = recompute
+
+    @property
+    def layers_are_kernels(self) -> bool:
+        """Whether every layer of every size is one fused kernel, forward and backward."""
+        return all(size.layers_are_kernels for size in self.sizes)
+
+    def load(self, draws: Sequence[Draw], position: int = 0) -> None:
+        """Take what the next steps of each size are made of; step `position` of all of them comes next."""
+        for turn, (size, drawn) in enumerate(zip(self.sizes, draws, strict=True)):
+            size.load(drawn, -((turn - position) // len(self.sizes)))
+
+    def forget(self) -> None:
+        """Set the sum of losses to zero."""
+        self.sizes[0].forget()
+
+    def make(self, number: int) -> None:
+        """Training step `number` of those loaded; they must be made in order."""
+        *others, largest = self.sizes
+        largest.begin()  # first: the others then use its memory again
+        self.recompute = largest.recompute
+        for size in reversed(others):
+            size.begin()
+        before, turn = divmod(number, len(self.sizes))
+        self.sizes[turn].make(before)

@@ -2,7 +2,9 @@
 
 import functools
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +14,10 @@ from tests.traps.trap import Traps
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported, which any test may do
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    # A shell that runs the tests in the background has them ignore Ctrl-C, and all processes that they start and stop.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

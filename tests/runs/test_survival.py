@@ -85,7 +85,7 @@ def test_a_full_disk_is_one_clear_line_and_loses_nothing(tmp_path, monkeypatch):
     config = small_config()
     with folder.opened(config.as_dict()):
         trainer = make_trainer(config, folder)
-        monkeypatch.setattr(checkpoints, "save_file", full)
+        monkeypatch.setattr(Path, "write_bytes", full)
         with pytest.raises(OSError, match=r"cannot write .*checkpoint\.safetensors: No space left on device"):
             trainer.save()
     assert folder.checkpoint.read_bytes() == before

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from relational_transformer.files import write_atomically
@@ -51,10 +51,7 @@ def save_checkpoint(
     metadata["sha256"] = _checksum(tensors, metadata)
 
     def write(path: Path) -> None:
-        try:
-            save_file(tensors, path, metadata=metadata)
-        except SafetensorError as error:  # how the library reports a full disk
-            raise OSError(None, str(error)) from error
+        path.write_bytes(save(tensors, metadata))  # `save_file` would leave a file of its own behind where it is killed
 
     def keep_previous() -> None:
         if folder.checkpoint.exists():

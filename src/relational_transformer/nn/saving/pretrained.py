@@ -64,14 +64,9 @@ class Pretrained(nn.Module):
         text = json.dumps(config, indent=2, allow_nan=False)
         metadata = {"format": "pt", "sha256": digest(tensors), "config_sha256": _config_digest(json.loads(text))}
 
-        def write(path: Path) -> None:
-            try:
-                safetensors.torch.save_file(tensors, path, metadata=metadata)
-            except safetensors.SafetensorError as error:  # how the library reports a full disk
-                raise OSError(None, str(error)) from error
-
         folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / WEIGHTS, write)
+        # Not `save_file`, which would leave a file of its own behind where it is killed.
+        write_atomically(folder / WEIGHTS, lambda path: path.write_bytes(safetensors.torch.save(tensors, metadata)))
         write_atomically(folder / CONFIG, lambda path: path.write_text(text + "\n"))
 
     @classmethod

@@ -3,6 +3,7 @@
 import importlib
 import signal
 import sys
+import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -96,7 +97,8 @@ def test_a_run_whose_node_is_killed_goes_on_from_its_checkpoint_on_the_node_that
 
     outcome = sweep(runs, engine, report=report, tick=kill_a_node_when_both_have_saved, tick_seconds=0.05)
     assert (outcome.done, outcome.given_up) == (tuple(runs), {})
-    assert engine.slots == 1
+    while engine.slots != 1:  # a run is lost as soon as its machine does not answer; the cluster strikes it off later
+        time.sleep(0.05)
 
     assert Counter(what for _, what in events) == {"lost": 1, "done": 2}
     (lost,) = parts_kept

@@ -82,5 +82,5 @@ def test_every_task_trains_by_a_schedule_of_its_learning_rate(tmp_path: Path, ki
 
 
 def test_an_unknown_kind_lists_the_known_ones():
-    with pytest.raises(ValueError, match="no run is of the kind 'chess'; there are clrs, lobster, sokoban"):
+    with pytest.raises(ValueError, match="there is no kind of runs 'chess'; the kinds are clrs, lobster, sokoban"):
         find_task("chess")

@@ -1,4 +1,4 @@
-"""The registry: every task that can be trained, imported when a run of it is met."""
+"""The registry of tasks. A task is imported when a run of it is first read or trained."""
 
 import importlib
 from typing import Any
@@ -11,7 +11,7 @@ TASKS = {
     "lobster": "relational_transformer.lobster.task.LobsterTask",
     "sokoban": "relational_transformer.sokoban.task.SokobanTask",
 }
-"""Kinds of runs by name. A new experiment is a line here and a file `task.py` (docs/add-a-task.md)."""
+"""The class of each kind of runs. A new experiment adds a line here (docs/add-a-task.md)."""
 
 
 def find_task(kind: str) -> type[Task[Any]]:
@@ -21,13 +21,13 @@ def find_task(kind: str) -> type[Task[Any]]:
     'LobsterTask'
     """
     if kind not in TASKS:
-        raise ValueError(f"no run is of the kind {kind!r}; there are {', '.join(TASKS)}")
+        raise ValueError(f"there is no kind of runs {kind!r}; the kinds are {', '.join(TASKS)}")
     module, _, name = TASKS[kind].rpartition(".")
     return getattr(importlib.import_module(module), name)
 
 
 def kind_of(task: str) -> str:
-    """The kind of the runs on a task: the thirty algorithms are of one kind.
+    """The kind of the runs on a task. All thirty algorithms are of one kind.
 
     >>> kind_of("bfs"), kind_of("sokoban")
     ('clrs', 'sokoban')

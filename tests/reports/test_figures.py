@@ -114,7 +114,7 @@ def test_a_long_run_is_thinned_and_keeps_its_end(tmp_path):
 def test_damaged_metrics_are_named(tmp_path):
     write_result(tmp_path / "a", "bfs", [0.5])
     (tmp_path / "a" / "metrics.jsonl").write_text("{")
-    with pytest.raises(ValueError, match=r"^line 1 of \S*metrics.jsonl is not JSON .*; delete it: curves alone"):
+    with pytest.raises(ValueError, match=r"^line 1 of \S*metrics.jsonl is not JSON .*; delete it: only curves"):
         read_curve(read_results(tmp_path)[0])
 
 

@@ -65,7 +65,8 @@ def rewrite(path: Path, **metadata: str) -> None:
 def test_how_far_a_run_was_is_in_the_checksum(folder: RunFolder, caplog: pytest.LogCaptureFixture) -> None:
     rewrite(folder.checkpoint, progress=json.dumps({"steps": 1, "seconds": 0.5}))
     assert resumed(folder) == ({"steps": 2, "seconds": 0.5}, 2.0)
-    assert f"{folder.checkpoint} is damaged (its checksum does not fit); the one before is used" in caplog.text
+    damaged = f"{folder.checkpoint} is damaged (its checksum does not fit)"
+    assert f"{damaged}; the checkpoint before it is used" in caplog.text
     assert (folder.path / "checkpoint.safetensors.damaged").is_file()
 
 
@@ -87,14 +88,14 @@ def misfit(tensors: dict[str, Tensor], progress: dict[str, Any], config: dict[st
 FINE = {"steps": 3, "seconds": 0.5}
 MISFITS = {
     r"task was heapsort, is bfs": misfit(state_of(4), FINE, {**CONFIG, "task": "heapsort"}),
-    r"more is float32 \[1\], and should be None": misfit({**state_of(4), "more": torch.zeros(1)}, FINE),
-    r"best.bias is float32 \[3, 2\], and should be float32 \[2, 3\]": misfit(
+    r"more is float32 \[1\], expected None": misfit({**state_of(4), "more": torch.zeros(1)}, FINE),
+    r"best.bias is float32 \[3, 2\], expected float32 \[2, 3\]": misfit(
         {**state_of(4), "best.bias": torch.zeros(3, 2)}, FINE
     ),
-    r"finite is uint8 \[2\], and should be bool \[2\]": misfit(
+    r"finite is uint8 \[2\], expected bool \[2\]": misfit(
         {**state_of(4), "finite": torch.zeros(2, dtype=torch.uint8)}, FINE
     ),
-    r"steps is 6, and should lie between 0 and 5": misfit(state_of(4), {**FINE, "steps": 6}),
+    r"steps is 6, expected 0 to 5": misfit(state_of(4), {**FINE, "steps": 6}),
     r"steps is -1, and should lie": misfit(state_of(4), {**FINE, "steps": -1}),
     r"steps is a number, not an integer": misfit(state_of(4), {**FINE, "steps": 1.0}),
     r"seconds is missing": misfit(state_of(4), {"steps": 3}),
@@ -116,7 +117,8 @@ def test_what_does_not_fit_is_told_and_put_aside_and_the_one_before_is_used(
     before.rename(folder.previous_checkpoint)
     assert resumed(folder) == ({"steps": 2, "seconds": 0.5}, 2.0)
     (record,) = caplog.records
-    assert re.fullmatch(f"{folder.checkpoint} is .*{words}.*; the one before is used if there is one", record.message)
+    remedy = "the checkpoint before it is used if there is one"
+    assert re.fullmatch(f"{folder.checkpoint} is .*{words}.*; {remedy}", record.message)
     assert not os.path.lexists(folder.checkpoint)
     assert os.path.lexists(f"{folder.checkpoint}.damaged")
 
@@ -141,12 +143,12 @@ def test_the_best_parameters_are_told_from_the_rest(folder: RunFolder) -> None:
 
 
 def test_parameters_of_other_shapes_are_not_the_best_of_a_model(folder: RunFolder) -> None:
-    with pytest.raises(ValueError, match=f"{folder.path} has no checkpoint that can be read"):
+    with pytest.raises(ValueError, match=f"there is no readable checkpoint in {folder.path}"):
         read_best(folder, CONFIG, nn.Linear(3, 3, device="meta"), 2)
 
 
 def test_a_folder_without_a_checkpoint_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=f"{tmp_path} has no checkpoint that can be read"):
+    with pytest.raises(ValueError, match=f"there is no readable checkpoint in {tmp_path}"):
         read_best(RunFolder(tmp_path), CONFIG, model(), 2)
 
 
@@ -175,7 +177,7 @@ def test_the_checkpoint_of_a_result_is_read_or_none(folder: RunFolder) -> None:
     with pytest.raises(ValueError, match=f"{folder.checkpoint} is damaged .*: delete {folder.result}, and rt train"):
         read_best(folder, CONFIG, model(), 2)
     folder.checkpoint.unlink()
-    with pytest.raises(ValueError, match=f"{folder.checkpoint}, which {folder.result} was made with, is not there"):
+    with pytest.raises(ValueError, match=f"{folder.checkpoint}, which {folder.result} was made with, is missing"):
         read_best(folder, CONFIG, model(), 2)
 
 

@@ -239,7 +239,7 @@ def test_a_stop_signal_need_not_wait_for_a_test(tmp_path, monkeypatch, signal_nu
 
     runs = runs_in(tmp_path, TASKS[:2])
     monkeypatch.setattr(Trainer, "finish", stopped)
-    with pytest.raises(Stopped, match=r"stopped by .*; the same command goes on from there"):
+    with pytest.raises(Stopped, match=r"stopped by .*; the same command resumes there"):
         train_together(runs, CPU)
     monkeypatch.setattr(Trainer, "finish", finish)
     expected = train_together(runs_in(tmp_path / "never", TASKS[:2]), CPU)

@@ -193,7 +193,7 @@ def test_a_finished_run_shows_its_result_without_metrics(tmp_path, caplog, capsy
         again = capsys.readouterr().out
         assert "mean" in again
         assert "curves.png" not in again
-        assert "There are no curves: " in caplog.text
+        assert "No curves are drawn: " in caplog.text
         assert str(folder.metrics) in caplog.text
 
 
@@ -206,7 +206,7 @@ def test_a_result_that_was_changed_or_is_of_another_run_is_told(tmp_path):
     with pytest.raises(ValueError, match=f"{folder.result} is damaged .*; delete it to test the run again"):
         folder.read_result()
     folder.result.write_bytes((tmp_path / "other" / "result.json").read_bytes())
-    with pytest.raises(ValueError, match=f"{folder.result} is not of the run that {folder.config} tells of"):
+    with pytest.raises(ValueError, match=f"{folder.result} belongs to another run than {folder.config}"):
         folder.read_result()
 
 

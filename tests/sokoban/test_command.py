@@ -157,7 +157,7 @@ def test_moves_are_replayed(trained, capsys):
         (["--moves", "rq"], "moves are the letters"),
         (["--moves", "r", "--level", "5"], "there are levels 0 to 4, not 5"),
         (["--moves", "r", "--level", "-1"], "there are levels 0 to 4, not -1"),
-        (["nowhere"], "nowhere is no run folder"),
+        (["nowhere"], "nowhere is not a run folder"),
         (["nowhere", "--moves", "r"], "not both"),
         (["--moves", "r", "--seed", "0"], "--seed and --greedy are of an agent"),
         (["--moves", "r", "--greedy"], "--seed and --greedy are of an agent"),

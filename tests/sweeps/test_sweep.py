@@ -97,7 +97,7 @@ def test_a_run_that_brings_down_one_machine_after_the_other_is_given_up(runs: li
 
 def test_sigterm_stops_the_engine(runs: list[Run]):
     engine, before = Scripted(bfs=["interrupt"]), signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt, match="the same command goes on from there"):
+    with pytest.raises(KeyboardInterrupt, match="the same command resumes there"):
         carry_out(runs, engine)
     assert engine.stopped
     assert signal.getsignal(signal.SIGTERM) == before

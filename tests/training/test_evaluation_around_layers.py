@@ -18,7 +18,7 @@ from relational_transformer.reasoning.build import build_network
 from relational_transformer.reasoning.folded_steps import answer
 from relational_transformer.training import evaluation
 from relational_transformer.training.data import load_split
-from relational_transformer.training.evaluation import Evaluator, Part
+from relational_transformer.training.evaluation import Chunk, Evaluator
 from relational_transformer.training.fused_step import KernelLayers
 from tests.nn.kernels.whole_layer.emulation import COMPILER, emulator_in_use
 from tests.training.small import SETTINGS
@@ -38,7 +38,7 @@ def make(task: str, settings: Settings, precision: Precision, compiled: bool = F
 
 @pytest.fixture
 def plain_layers(monkeypatch):
-    """Plain layers in any precision in the place of kernels, and parts of few examples."""
+    """Plain layers in any precision in the place of kernels, and chunks of few examples."""
 
     def inference(self: KernelLayers, parameters: list[dict[str, Tensor]]) -> Callable[..., tuple[Tensor, Tensor]]:
         def run(nodes: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
@@ -74,14 +74,14 @@ def plain_layers(monkeypatch):
 def test_scores_are_those_of_whole_steps(plain_layers, monkeypatch, task: str, hint_mode):
     evaluator, fleet = make(task, replace(SETTINGS, hint_mode=hint_mode), "fp64")
     plain_layers(evaluator)
-    assert len(evaluator.parts) > 1
-    assert not evaluator.parts[0].counted.all()
+    assert len(evaluator.chunks) > 1
+    assert not evaluator.chunks[0].counted.all()
     found = evaluator.scores(fleet.parameters)
     monkeypatch.setattr(KernelLayers, "fit", False)
     torch.testing.assert_close(found, evaluator.scores(fleet.parameters), rtol=0.0, atol=1e-12)
 
 
-def test_all_parts_and_steps_are_compiled_once(plain_layers, monkeypatch):
+def test_all_chunks_and_steps_are_compiled_once(plain_layers, monkeypatch):
     compiled = []
 
     def backend(graph, _):
@@ -92,7 +92,7 @@ def test_all_parts_and_steps_are_compiled_once(plain_layers, monkeypatch):
     torch.compiler.reset()  # it remembers other shapes
     evaluator, fleet = make("bfs", SETTINGS, "bf16", compiled=True)
     plain_layers(evaluator)
-    assert len({part.num_steps for part in evaluator.parts}) > 1
+    assert len({chunk.num_steps for chunk in evaluator.chunks}) > 1
     evaluator.scores(fleet.parameters)
     assert len(compiled) == 4  # parameters laid out, begin, go on, count
 
@@ -110,26 +110,26 @@ def test_with_kernels_outputs_are_as_close_to_float64_as_those_of_whole_steps(ta
     with emulator_in_use(), kernels.use_kernels(True):
         evaluator, fleet = make(task, settings, "bf16")
         assert evaluator._fused.fits
-        (part,) = evaluator.parts
+        (chunk,) = evaluator.chunks
         network = evaluator.network
         evaluator._fused._score = lambda _, *given: over_seeds(network, answer)({}, *given[:5])
-        found = evaluator._fused.counter(fleet.parameters)(part)
-    whole = whole_steps(evaluator, fleet, part, "bf16")
+        found = evaluator._fused.counter(fleet.parameters)(chunk)
+    whole = whole_steps(evaluator, fleet, chunk, "bf16")
     set_precision("fp64", network)
-    exact = whole_steps(evaluator, fleet, part, "fp64")
+    exact = whole_steps(evaluator, fleet, chunk, "fp64")
     for key, logits in found.items():
         assert (logits - exact[key]).norm() <= 2 * (whole[key] - exact[key]).norm() + 1e-3 * exact[key].norm(), key
 
 
 @torch.no_grad()
-def whole_steps(evaluator: Evaluator, fleet: Fleet, part: Part, precision: Precision) -> dict[str, Tensor]:
+def whole_steps(evaluator: Evaluator, fleet: Fleet, chunk: Chunk, precision: Precision) -> dict[str, Tensor]:
     parameters = {name: for_computing(value, precision) for name, value in fleet.parameters.items()}
     if precision == "fp64":
         parameters = {name: value.double() for name, value in parameters.items()}
     network = evaluator.network
-    encoded = over_seeds(network, "encode_inputs")(parameters, part.inputs)
+    encoded = over_seeds(network, "encode_inputs")(parameters, chunk.inputs)
     carry = over_seeds(network, "initial_carry")(parameters, encoded)
-    is_first = torch.ones_like(part.counted)
-    for keeps_output in part.keeps_output:
-        carry = over_seeds(network, "advance")(parameters, encoded, carry, part.first_hints, is_first, keeps_output)
+    is_first = torch.ones_like(chunk.counted)
+    for keeps_output in chunk.keeps_output:
+        carry = over_seeds(network, "advance")(parameters, encoded, carry, chunk.first_hints, is_first, keeps_output)
     return carry.outputs

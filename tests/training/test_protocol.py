@@ -60,8 +60,8 @@ def test_a_modern_configuration_survives_json(change: dict):
     ("change", "message"),
     [
         ({"data": "recent"}, "there are 'paper' and 'modern'"),
-        ({"train_lengths": (4,)}, "train-lengths are sizes of fresh examples, which --data modern has"),
-        ({"data": "modern", "train_nodes": 8}, "train-nodes is of a training set, and --data modern trains on fresh"),
+        ({"train_lengths": (4,)}, "--train-lengths needs --data modern: give --train-nodes"),
+        ({"data": "modern", "train_nodes": 8}, "--train-nodes describes a training set, which --data modern has not"),
         ({"hint_feedback": "softly"}, "hint_feedback must be"),
         ({"validation_examples": 0}, "validation-examples must be at least 1, got 0"),
     ],
@@ -75,7 +75,7 @@ def test_what_does_not_go_together_is_named(change: dict, message: str):
     ("change", "message"),
     [
         ({"seeds": (2**32,)}, "seeds of fresh examples must be at most 4,294,967,295"),
-        ({"protocol": replace(MODERN, validation_interval=32)}, "validation after 1 updates, and 5 sizes take turns"),
+        ({"protocol": replace(MODERN, validation_interval=32)}, "after 1 updates, which must be a multiple of the 5"),
         ({"protocol": replace(MODERN, train_lengths=(0,))}, "length for bfs"),
     ],
 )

@@ -45,18 +45,20 @@ CONSTANT = Schedule()
 
 
 class Adam:
-    r"""Adam without weight decay, on all seeds at once, each seed's gradient g cut down to the norm `clip` by itself:
+    r"""Adam without weight decay for all seeds at once. The gradient g of each seed is first clipped to the norm
+    `clip`:
 
     $$m \leftarrow \beta_1 m + (1 - \beta_1) g \quad v \leftarrow \beta_2 v + (1 - \beta_2) g^2 \quad
     w \leftarrow w - \eta \frac{m / (1 - \beta_1^t)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}$$
 
-    Compiled, norms, clipping and this rule are a handful of kernels, however many parameters and seeds there are. The
-    learning rate of a step is computed on the device from the number of the step, so that a step can be recorded.
+    Compiled, the norms, the clipping and the update take a handful of kernels, whatever the number of parameters and
+    seeds. The learning rate is computed on the device from the number of the step, so that a step can be captured as a
+    CUDA graph.
 
     Args:
-        total_steps: of the run, over which a learning rate decays.
-        linears: names of matrices [rows, size], and for each of their rows the number of the Linear it belongs to.
-            A Linear whose whole gradient is exactly zero is left alone in that step, and its moments are too.
+        total_steps: training steps of the run, over which the learning rate decays.
+        linears: by the name of a matrix [rows, size], the number of the Linear that each of its rows belongs to. A step
+            changes neither the values nor the moments of a Linear whose whole gradient is exactly zero.
 
     >>> fleet = Fleet([torch.nn.Linear(3, 2) for _ in range(4)], torch.device("cpu"))
     >>> Adam(fleet, 1e-3, clip=1.0).step(torch.ones_like(fleet.values))
@@ -89,7 +91,7 @@ class Adam:
 
 
 class State(NamedTuple):
-    """What Adam changes: vectors of all parameters, and of both of their moments."""
+    """What Adam changes: all parameters and both of their moments, a vector each."""
 
     values: Tensor
     first: Tensor
@@ -97,7 +99,7 @@ class State(NamedTuple):
 
 
 class Rate(NamedTuple):
-    """The full learning rate, and how it changes over so many steps."""
+    """The full learning rate, its schedule, and the number of steps that the schedule spans."""
 
     value: float
     schedule: Schedule
@@ -105,7 +107,8 @@ class Rate(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """What Adam does in a step: its learning rate, a tensor where it changes, and the `corrections` of the step."""
+    """The numbers of one update: the learning rate (a tensor where a schedule changes it), epsilon and bias
+    corrections."""
 
     learning_rate: float | Tensor
     epsilon: float
@@ -117,9 +120,9 @@ class Linears(NamedTuple):
     """Matrices [S, rows, size] of one name, in a vector like `fleet.values`.
 
     Attributes:
-        start, stop: where they lie.
+        start, stop: the range that they take up.
         shape: S, rows and size.
-        same_linear: which rows belong to the same Linear, bool [rows, rows].
+        same_linear: whether two rows belong to the same Linear, bool [rows, rows].
     """
 
     start: int
@@ -132,9 +135,9 @@ class Clipping(NamedTuple):
     """How gradients of a fleet, vectors like `fleet.values`, are clipped.
 
     Attributes:
-        largest: norm that the gradient of a seed may have.
+        largest: the largest norm of a seed's gradient.
         num_seeds: S.
-        owner: whose each number is, [S · P]; None for one seed alone.
+        owner: the seed that each number belongs to, [S · P]; None for a fleet of one seed.
     """
 
     largest: float
@@ -143,10 +146,12 @@ class Clipping(NamedTuple):
 
 
 def count_step(count: Tensor, dtype: torch.dtype, rate: Rate) -> list[Tensor]:
-    """Count a step, in place, and give its `corrections`, and its learning rate where that changes.
+    """Add one to `count`, in place. Return the bias corrections of the step, and its learning rate where a schedule
+    changes it.
 
-    Apart from the update, which is one pass over all parameters and would make these powers again for every one of
-    them. The count is a vector [1]: compiled on a CPU, torch 2.13 loses what is written into a number.
+    This is not part of the update: compiled into one pass over all parameters, the update would compute these powers
+    for each of them. The count is a vector [1], because torch 2.13, compiling for a CPU, loses what is written into a
+    scalar.
     """
     count += 1
     number = count.squeeze(0)
@@ -160,7 +165,7 @@ def corrections(count: Tensor, dtype: torch.dtype) -> list[Tensor]:
 
 
 def learning_rate(rate: Rate, count: Tensor) -> Tensor:
-    """The learning rate of step number `count`, counted from 1; a number on the device.
+    """The learning rate of step number `count`, counted from 1; a scalar tensor on the device.
 
     >>> rate = Rate(0.1, Schedule(warmup_steps=2, decay="linear"), total_steps=6)
     >>> [round(learning_rate(rate, torch.tensor(float(count))).item(), 4) for count in range(1, 8)]
@@ -189,16 +194,16 @@ def update(state: State, gradient: Tensor, rule: Rule) -> None:
 
 
 def update_clipped(state: State, gradient: Tensor, rule: Rule, clipping: Clipping | None) -> None:
-    """Clip, then Adam's rule; the state is changed in place, the gradient is not."""
+    """Clip the gradient, then apply Adam's rule. The state is changed in place, the gradient is not."""
     update(state, clipped(gradient, clipping), rule)
 
 
 def update_moving(
     state: State, gradient: Tensor, rule: Rule, clipping: Clipping | None, linears: list[Linears]
 ) -> None:
-    """The same for all but Linears that have no gradient.
+    """`update_clipped` for all parameters but those of Linears whose gradient is zero.
 
-    What moves is decided number by number: so all is one pass over the vectors when it is compiled.
+    A mask over single numbers decides which of them change, so that the compiled update is one pass over the vectors.
     """
     moves = torch.ones_like(gradient, dtype=torch.bool)
     for matrix in linears:
@@ -212,14 +217,14 @@ def update_moving(
 
 
 def clipping_of(fleet: Fleet, largest: float | None) -> Clipping | None:
-    """How gradients of this fleet are clipped; None: not at all."""
+    """How gradients of this fleet are clipped; None where they are not."""
     if largest is None:
         return None
     return Clipping(largest, fleet.num_seeds, owners(fleet) if fleet.num_seeds > 1 else None)
 
 
 def owners(fleet: Fleet) -> Tensor:
-    """The seed that each number of `fleet.values` belongs to, [S · P], in as few bytes as they take."""
+    """The seed that each number of `fleet.values` belongs to, [S · P], in the smallest integer type that holds S."""
     seeds = torch.arange(fleet.num_seeds, device=fleet.values.device)
     kind = torch.uint8 if fleet.num_seeds <= torch.iinfo(torch.uint8).max else torch.int32
     blocks = [seeds.to(kind).repeat_interleave(shape.numel()) for shape in fleet.shapes.values()]
@@ -233,8 +238,8 @@ def clipped(gradient: Tensor, clipping: Clipping | None) -> Tensor:
     squares = gradient.square()
     if clipping.owner is None:
         return gradient * (clipping.largest / squares.sum().sqrt()).clamp(max=1.0)
-    # A sum for each seed over all numbers: sums over one range are made in one pass. Where, not a product: what is not
-    # finite stays with its seed.
+    # Each seed's sum runs over all numbers, because the compiler makes all sums over one range in one pass. `where`
+    # instead of a product keeps the NaN of one seed out of the sums of others.
     sums = [torch.where(clipping.owner == seed, squares, 0.0).sum() for seed in range(clipping.num_seeds)]
     shrinkage = (clipping.largest / torch.stack(sums).sqrt()).clamp(max=1.0)
     return gradient * shrinkage[clipping.owner.int()]

@@ -1,5 +1,5 @@
-"""Whether to compile and how: it takes most of a minute, so short runs on a CPU do without. On CUDA the compiler has
-options, and other kernels where Triton fails."""
+"""Whether and how functions are compiled. Compiling takes most of a minute, so short runs on a CPU are not compiled. On
+CUDA the compiler is given `OPTIONS`, and other ones where Triton fails."""
 
 import copy
 import functools
@@ -16,25 +16,24 @@ from torch.fx import GraphModule
 CompileMode = Literal["auto", "on", "off"]
 
 STEPS_THAT_PAY = 5_000
-"""Training steps on a CPU from which on compiling saves more time than it takes."""
+"""The number of training steps on a CPU from which compiling saves more time than it takes."""
 
 VERSIONS_OF_A_FUNCTION = 64
-"""The compiler gives up on a function after 8 versions; every shape that it is called with is one."""
+"""Versions of a function that the compiler may make, one for each set of shapes; its own limit is 8."""
 
 OPTIONS = {
     "combo_kernels": True,
     "deterministic": True,
     "triton.mix_order_reduction": False,
 }
-"""Small kernels that do not depend on each other are launched as one, and the order in which numbers are added up is
-not left to what a measurement found fastest, so that a run that is resumed adds as before. Reductions along different
-axes are not merged, which leaves some gradients unwritten (https://github.com/pytorch/pytorch/issues/193061, from torch
-2.10 on; no kernel of a training step of three seeds was such a one)."""
+"""Independent small kernels are launched as one. Reductions do not choose their order by measurement, so that a resumed
+run adds numbers in the same order. Reductions along different axes are not merged, because merging leaves some
+gradients unwritten from torch 2.10 on (https://github.com/pytorch/pytorch/issues/193061)."""
 
 NO_PADDING = {"shape_padding": False, "comprehensive_padding": False}
-"""No time goes into trying whether odd matrix products would be faster padded, and nothing is padded inside. With
-Inductor's defaults, these and merged reductions, bfloat16 losses of lobster graphs became NaN on an H200 at about the
-first group of 51 nodes; which of them it was is not known."""
+"""Matrix products of odd sizes are neither padded nor measured for it. With Inductor's defaults (padding and merged
+reductions), bfloat16 losses of lobster graphs became NaN on an H200 at about the first group of 51 nodes; which default
+was the cause is not known."""
 
 ATTEMPTS = (
     {},
@@ -43,16 +42,16 @@ ATTEMPTS = (
     {"combo_kernels_pointwise_only": True, "max_fusion_size": 4},
     {"combo_kernels_pointwise_only": True, "max_fusion_size": 1},
 )
-"""What is tried in turn where Triton fails: fewer operations to a kernel (the compiler's own limit is 64), and sums
-that are each launched alone.
+"""Options that are tried one after the other where Triton fails: fewer operations in a kernel (the compiler's own limit
+is 64), and reductions that are launched one by one.
 
-Triton 3.6 moves a change of layout above the sum that it follows, and fails ("operand does not dominate this use",
-"PassManager::run failed") in some kernels that store several results of a row, each made of the one before. That is so
-with RT on `bfs`, where a node's logit, the hint it decides and the reading of that hint are one kernel; which kernels
-are struck depends on the order of their stores. With fewer operations to a kernel such results lie in several.
+Triton 3.6 moves a change of layout above the sum that it follows. It then fails ("operand does not dominate this use",
+"PassManager::run failed") in some kernels that store several results of a row, each computed from the one before. RT on
+`bfs` has such a kernel: it computes a node's logit, the hint that the logit decides, and the encoding of that hint.
+With fewer operations in a kernel, these results are computed by several kernels.
 
-Kernels that are launched as one share their block sizes. With RT on `matrix_chain_order` 98,304 sums of 192 numbers ask
-for 64 rows to a block, and three sums of 1,024, taken whole, then for more shared memory than there is ("out of
+Kernels that are launched as one share their block sizes. With RT on `matrix_chain_order`, 98,304 sums of 192 numbers
+want blocks of 64 rows; with such blocks, three sums of 1,024 numbers need more shared memory than there is ("out of
 resource").
 """
 
@@ -60,7 +59,7 @@ log = logging.getLogger(__name__)
 
 
 def should_compile(mode: CompileMode, device: torch.device, num_steps: int) -> bool:
-    """Decide; `auto` compiles on CUDA, and on a CPU with a C++ compiler if the run is long."""
+    """Whether to compile. `auto` compiles on CUDA, and in long runs on a CPU that has a C++ compiler."""
     if mode != "auto":
         return mode == "on"
     if device.type == "cuda":
@@ -69,8 +68,9 @@ def should_compile(mode: CompileMode, device: torch.device, num_steps: int) -> b
 
 
 def compiled_for(function: Callable[..., Any], device: torch.device, *, even_sizes: bool = False) -> Callable[..., Any]:
-    """A function on tensors of fixed shapes, compiled; `even_sizes` are multiples of eight, which nothing need pad."""
-    # In newer versions of torch what is set here holds for this thread alone.
+    """Compile a function on tensors of fixed shapes. With `even_sizes`, where all are multiples of eight, nothing is
+    padded."""
+    # In newer versions of torch this setting holds for the current thread alone.
     torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, VERSIONS_OF_A_FUNCTION)
     function = with_own_code(function)
     if device.type != "cuda":
@@ -80,10 +80,10 @@ def compiled_for(function: Callable[..., Any], device: torch.device, *, even_siz
 
 
 def with_own_code(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function or method with a code object that no other function has; all else that is called stays.
+    """A copy of a function or method that has a code object of its own.
 
-    The compiler keeps its versions with the code, which all functions of one `def` share: those of many fleets in one
-    process would come to its limit, and be looked through at every call.
+    The compiler keeps its versions with the code object, which all functions of one `def` share. Without a copy, the
+    versions of many fleets in one process would reach its limit, and every call would search them all.
 
     >>> def double(x):
     ...     return 2 * x
@@ -101,22 +101,22 @@ def with_own_code(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def cuda_compiler(graph: GraphModule, inputs: Sequence[Any]) -> Any:
-    """A backend of `torch.compile`: Inductor with `OPTIONS`, every pass by the first of `ATTEMPTS` that works."""
+    """A backend of `torch.compile`: Inductor with `OPTIONS`; each pass uses the first of `ATTEMPTS` that compiles."""
     from torch._inductor import compile_fx  # here, as below: it takes seconds to import
 
     return compile_fx.compile_fx(graph, inputs, inner_compile=compile_pass, config_patches=OPTIONS)  # pyright: ignore[reportArgumentType]
 
 
 def cuda_compiler_of_even_sizes(graph: GraphModule, inputs: Sequence[Any]) -> Any:
-    """The same where all sizes of large products are multiples of eight, as an edge update makes its own in half
-    precision: `NO_PADDING`."""
+    """`cuda_compiler` without padding, for functions whose large matrix products have sizes that are multiples of
+    eight."""
     from torch._inductor import compile_fx
 
     return compile_fx.compile_fx(graph, inputs, inner_compile=compile_pass, config_patches={**OPTIONS, **NO_PADDING})  # pyright: ignore[reportArgumentType]
 
 
 def compile_pass(graph: GraphModule, inputs: Sequence[Any], **arguments: Any) -> Any:
-    """Compile a forward or backward pass, with other kernels after a failure."""
+    """Compile a forward or backward pass; where that fails, again with the next of `ATTEMPTS`."""
     from torch._inductor.exc import InductorError
 
     whole = copy.deepcopy(graph.graph)  # compiling rewrites the graph that it is given

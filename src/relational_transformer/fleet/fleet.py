@@ -13,7 +13,8 @@ from .over_seeds import Parameters
 Model = TypeVar("Model", bound=nn.Module)
 
 ALIGNMENT = 64
-"""Matrices begin at multiples of so many numbers: the fast matrix products of a GPU ask for addresses of 16 bytes."""
+"""The first element of a matrix has an index that is a multiple of this: fast matrix products need addresses that are
+multiples of 16 bytes."""
 
 
 def initialise(build: Callable[[], Model], seed: int) -> Model:
@@ -28,7 +29,7 @@ def initialise(build: Callable[[], Model], seed: int) -> Model:
 
 
 def consecutive_seeds(first: int, count: int) -> tuple[int, ...]:
-    """So many seeds from the first on; what is too many is refused before they are counted out.
+    """`count` seeds, beginning with `first`. Too large a count is refused before a tuple is made.
 
     >>> consecutive_seeds(first=5, count=3)
     (5, 6, 7)
@@ -39,7 +40,7 @@ def consecutive_seeds(first: int, count: int) -> tuple[int, ...]:
 
 
 def check_seeds(seeds: tuple[int, ...]) -> None:
-    """Refuse seeds that are none, too many, not all different, or no numbers that torch takes."""
+    """Refuse an empty list of seeds, too long a list, repeated seeds, and seeds that torch does not accept."""
     if not seeds:
         raise ValueError("at least one seed is needed, got none")
     check_bound("number of seeds", len(seeds), 1, MOST_SEEDS)
@@ -50,8 +51,8 @@ def check_seeds(seeds: tuple[int, ...]) -> None:
 class Fleet:
     """S seeds of one model and the state of Adam for each of them.
 
-    All parameters lie in one vector, a block [S, *shape] for each, so that the optimiser is one pass over it. Blocks of
-    odd sizes come last, where they put no other block out of alignment.
+    All parameters lie in one vector, a block [S, *shape] for each, so that the optimiser makes one pass over it. Blocks
+    of odd sizes come last, so that all others are aligned.
 
     >>> fleet = Fleet([initialise(lambda: nn.Linear(3, 2), seed) for seed in (0, 1)], torch.device("cpu"))
     >>> fleet.parameters["weight"].shape, fleet.values.shape
@@ -60,7 +61,7 @@ class Fleet:
     Attributes:
         values: every parameter of every seed, [S · P].
         first, second: Adam's moments of them.
-        count: steps made so far, a number on the device.
+        count: steps made so far, a scalar tensor on the device.
         parameters: views of `values` by name, [S, *shape].
     """
 
@@ -87,7 +88,8 @@ class Fleet:
         return {"values": self.values, "first": self.first, "second": self.second, "count": self.count}
 
     def named_state(self, best: Tensor) -> dict[str, Tensor]:
-        """The same for a checkpoint: vectors cut into `KIND.NAME` [S, *shape], with those of the `best` parameters."""
+        """The state for a checkpoint, with the `best` parameters: every vector split into tensors `KIND.NAME` [S,
+        *shape]."""
         vectors = {"values": self.values, "first": self.first, "second": self.second, "best": best}
         named = {
             f"{kind}.{name}": block for kind, vector in vectors.items() for name, block in self.split(vector).items()

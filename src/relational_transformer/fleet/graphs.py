@@ -1,4 +1,4 @@
-"""Steps recorded as CUDA graphs, one launch instead of thousands; their streams, and the memory that they take."""
+"""Steps captured as CUDA graphs, one launch instead of thousands; their streams, and the memory that they take."""
 
 import gc
 import os
@@ -14,31 +14,31 @@ import torch
 from torch import Tensor
 
 SHORT_OF_MEMORY = 16 * 2**30
-"""With fewer bytes free on the device than a rehearsal has taken and these, what rehearsals leave cached is given back,
-which waits for all that runs. What is recorded takes as much again: it has memory of its own, and while it is recorded
-torch gives back nothing."""
+"""Torch's cache is emptied before a capture unless this many bytes would stay free beside the memory that the warm-up
+took. A capture takes as much memory again, in a pool of its own, and torch empties no cache during it. Emptying the
+cache waits for everything that runs on the device."""
 
 AVAILABLE = re.compile(r"^MemAvailable:\s+(\d+) kB$", re.MULTILINE)
 
 SHARE_FOR_ACTIVATIONS = 0.6
-"""Of the free memory, which what is kept for a backward pass may fill."""
+"""The share of the free memory that activations kept for a backward pass may fill."""
 
 STREAMS = 32
-"""That torch has on a device; it gives them out in turn, again and again."""
+"""Streams that torch has on a device; it hands them out in turn, and begins again after the last."""
 
 _streams: WeakKeyDictionary[object, torch.cuda.Stream] = WeakKeyDictionary()
-"""By who has them. Not the streams themselves: a weak reference to a stream of torch 2.11 that is collected in a cycle
-is left dangling, and Python crashes on it when it ends."""
+"""Streams that are taken, by their owners. The streams are no weak keys: in torch 2.11 a weak reference to a stream
+that is collected in a cycle dangles, and Python crashes when it exits."""
 
 
 class Graphs:
-    """Steps of several kinds, each recorded once as a CUDA graph; on a CPU they are called as they are.
+    """Steps of several kinds, each captured once as a CUDA graph. On a CPU a step is called directly.
 
-    The graphs never run at the same time, so they share their memory.
+    The graphs never run at the same time, so they share a memory pool.
 
     Args:
-        changed: gives all tensors that the steps change, which recording puts back.
-        beside: others that never run at the same time either, and share their memory.
+        changed: returns all tensors that the steps change; they are restored after a capture.
+        beside: other graphs that never run at the same time either, whose memory pool is shared.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Graphs:
         self._graphs: dict[Hashable, Callable[[], None]] = {}
 
     def run(self, kind: Hashable, step: Callable[[], None], rehearsal: Callable[[], None] | None = None) -> None:
-        """Make a step of this kind, which is recorded the first time. For `rehearsal` see `record`."""
+        """Run a step of this kind; the first one is captured. For `rehearsal` see `record`."""
         if self.device.type != "cuda":
             step()
             return
@@ -57,17 +57,17 @@ class Graphs:
         self._graphs[kind]()
 
     def record(self, kind: Hashable, step: Callable[[], None]) -> None:
-        """Record a step of this kind without making it."""
+        """Capture a step of this kind without running it."""
         if self.device.type == "cuda":
             self._graphs[kind] = record(step, self.changed(), self.device, pool=self._pool)
 
     @property
     def are_recorded(self) -> bool:
-        """Whether anything is."""
+        """Whether any step has been captured."""
         return len(self._graphs) > 0
 
     def forget(self) -> None:
-        """Let go of all graphs: they hold the addresses of the tensors that they were recorded with."""
+        """Drop all graphs: they hold the addresses of the tensors that they were captured with."""
         self._graphs.clear()
 
     @cached_property
@@ -85,17 +85,18 @@ def record(
     rehearsal: Callable[[], None] | None = None,
     pool: Any = None,
 ) -> Callable[[], None]:
-    """Record `step` as a CUDA graph for the current stream, and return what replays it there.
+    """Capture `step` as a CUDA graph for the current stream, and return a function that replays it there.
 
-    The step is rehearsed first, to compile, choose algorithms and load kernels. Recording leaves everything as it was,
-    and waits for nothing but this stream: other fleets may be under way on theirs (`torch.cuda.graph` waits for all).
+    Two warm-up runs come first, which compile functions, choose algorithms and load kernels. Afterwards all `changed`
+    tensors are restored. Only the current stream is waited for, so other fleets may be running on theirs
+    (`torch.cuda.graph` waits for all streams).
 
     Args:
-        step: works on tensors that stay where they are, and waits for nothing.
-        changed: all tensors that it changes, which are put back.
+        step: works on tensors at fixed addresses, and does not wait for the device.
+        changed: all tensors that the step changes.
         device: a CUDA device.
-        rehearsal: what to rehearse instead, such as the same step in less memory.
-        pool: memory shared with other graphs, none of which runs at the same time (`torch.cuda.graph_pool_handle()`).
+        rehearsal: what the warm-up runs instead of `step`, such as the same step in less memory.
+        pool: the memory pool shared with graphs that never run at the same time (`torch.cuda.graph_pool_handle()`).
     """
     kept = {name: tensor.clone() for name, tensor in changed.items()}
 
@@ -104,8 +105,8 @@ def record(
             tensor.copy_(kept[name])
 
     current = torch.cuda.current_stream(device)
-    # The default stream records nothing. Any other is taken itself: cuBLAS has memory of its own for every stream, and
-    # graphs that were recorded on one stream and run on several at once would share it.
+    # The default stream cannot capture. Any other current stream captures itself: cuBLAS has a workspace for every
+    # stream, and graphs that are captured on one stream and replayed on several at once would share it.
     own = current if current != torch.cuda.default_stream(device) else torch.cuda.Stream(device)
     own.wait_stream(current)
     reserved = torch.cuda.memory_reserved(device)
@@ -113,7 +114,7 @@ def record(
         for _ in range(2):
             (rehearsal or step)()
             restore()
-    gc.collect()  # what the rehearsals have left in cycles would be kept beside what is recorded
+    gc.collect()  # garbage of the warm-up would keep its memory during the capture
     taken = max(0, torch.cuda.memory_reserved(device) - reserved)
     if torch.cuda.mem_get_info(device)[0] < taken + SHORT_OF_MEMORY:
         torch.cuda.empty_cache()
@@ -131,7 +132,7 @@ def record(
 
 @contextmanager
 def _nothing_collected() -> Iterator[None]:
-    """A graph that is garbage and destroyed in here would spoil the one that is recorded."""
+    """Switch the garbage collector off: a graph that is destroyed during a capture would spoil it."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -142,9 +143,9 @@ def _nothing_collected() -> Iterator[None]:
 
 
 def own_stream(device: torch.device, owner: object) -> torch.cuda.Stream:
-    """A stream that nobody else of this process has as long as its owner lives.
+    """A stream that is not given to another owner in this process as long as this one lives.
 
-    While one fleet's steps are recorded on a stream, nobody else may launch anything there: it would be recorded too.
+    While a fleet's steps are captured on a stream, everything that is launched there is captured too.
     """
     taken = set(_streams.values())
     for _ in range(STREAMS):
@@ -156,7 +157,7 @@ def own_stream(device: torch.device, owner: object) -> torch.cuda.Stream:
 
 
 def saved_bytes(function: Callable[[], Any]) -> int:
-    """Bytes that autograd keeps for the backward pass of what `function` does, each storage counted once."""
+    """Bytes that autograd keeps for the backward pass of `function`, each storage counted once."""
     sizes: dict[int, int] = {}
 
     def note(tensor: Tensor) -> Tensor:
@@ -171,25 +172,25 @@ def saved_bytes(function: Callable[[], Any]) -> int:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Memory that may still be taken on the device."""
+    """Bytes that can still be allocated on the device."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0] + cached_bytes(torch.cuda.memory_snapshot(), device)
     try:
         found = AVAILABLE.search(Path("/proc/meminfo").read_text())
     except OSError:
         found = None
-    if found is None:  # not Linux: what is free, without what caches of files would give back
+    if found is None:  # not Linux: free memory, without what file caches would give back
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return 1024 * int(found[1])
 
 
 def cached_bytes(segments: Sequence[Mapping[str, Any]], device: torch.device) -> int:
-    """What torch keeps and would give to anyone. What belongs to graphs, which others may not use, does not count."""
+    """Bytes that torch has cached for any allocation. The memory pools of CUDA graphs do not count."""
     index = torch.cuda.current_device() if device.index is None else device.index
     for_all = [one for one in segments if one["device"] == index and tuple(one["segment_pool_id"]) == (0, 0)]
     return sum(one["total_size"] - one["allocated_size"] for one in for_all)
 
 
 def is_too_much_to_keep(needed: float, device: torch.device) -> bool:
-    """Whether so many bytes for the backward pass are better computed again than kept."""
+    """Whether activations of `needed` bytes should be recomputed in the backward pass, because memory is short."""
     return needed > SHARE_FOR_ACTIVATIONS * free_bytes(device)

@@ -1,4 +1,4 @@
-"""A function of one model made into a function of a fleet: vmap over the first axis of every tensor."""
+"""Functions of one model as functions of a fleet: vmap over the first axis of every tensor."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ Method = str | Callable[..., Any]
 
 
 class _Method(nn.Module):
-    """A method of a module as the forward of another, which is what `functional_call` can call."""
+    """A module whose forward is a method of another one: `functional_call` calls forward alone."""
 
     def __init__(self, module: nn.Module, method: Method) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class _Method(nn.Module):
 def over_seeds(module: nn.Module, method: Method, *, keep_axis: bool = False) -> Callable[..., Any]:
     """A method of a module for a fleet: `f(parameters, *arguments)`, in which every tensor has the seeds in front.
 
-    With `keep_axis` every operation has the axis of the seeds, even if there is one seed alone.
+    With `keep_axis`, vmap adds the axis of seeds to every operation even if there is only one seed.
 
     Arguments and results may be nested in dicts, tuples and named tuples, with None among them (which `vmap` alone
     does not take).
@@ -58,12 +58,12 @@ def over_seeds(module: nn.Module, method: Method, *, keep_axis: bool = False) ->
             return tuple(leaf for leaf in result_leaves if isinstance(leaf, Tensor))
 
         first, *_ = (*parameters.values(), *tensors)
-        if len(first) == 1 and not keep_axis:  # one seed alone: no need for vmap, which takes its time
+        if len(first) == 1 and not keep_axis:  # one seed: without vmap, which takes time of its own
             alone = one({name: value[0] for name, value in parameters.items()}, [tensor[0] for tensor in tensors])
             fleet = [result.unsqueeze(0) for result in alone]
         else:
             fleet = torch.vmap(one, in_dims=(0 if parameters else None, 0))(parameters, tensors)
-        # Contiguous, so that what comes out of one step looks to the compiler like what went into it.
+        # Contiguous, so that the state after a step has the same strides as the state before it.
         results = iter([result.contiguous() for result in fleet])
         described, is_tensor = result_structure[-1]
         return pytree.tree_unflatten([next(results) if real else None for real in is_tensor], described)

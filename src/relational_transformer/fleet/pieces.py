@@ -1,4 +1,4 @@
-"""The pieces that a training step is made of: functions of all seeds of a fleet, each compiled once."""
+"""The functions that a training step consists of: each runs all seeds of a fleet and is compiled once."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,15 +13,15 @@ Function = Callable[..., Any]
 
 
 class Pieces:
-    """Makes functions of all seeds of a fleet, which are compiled where anything is.
+    """Makes functions of all seeds of a fleet, and compiles them if `compiled`.
 
     A function that is made once and called for every step, or for every layer of the same shapes, is compiled once.
-    Whole vectors of parameters are for what is called many times over: so one gradient is added up and not one a
-    parameter.
+    Functions that are called many times take all parameters as one vector: then autograd sums one gradient and not one
+    for each parameter.
 
     Args:
-        compiled: whether to compile at all.
-        even_sizes: whether all large products have sizes that nothing need pad (see `compiled_for`).
+        compiled: whether to compile the functions.
+        even_sizes: whether the sizes of all large matrix products are multiples of eight (see `compiled_for`).
 
     >>> linear = nn.Linear(3, 2)
     >>> pieces = Pieces(torch.device("cpu"), compiled=False)
@@ -34,7 +34,7 @@ class Pieces:
         self.device, self.compiled, self.even_sizes = device, compiled, even_sizes
 
     def compile(self, function: Function) -> Function:
-        """A function on tensors of fixed shapes."""
+        """A function on tensors of fixed shapes, compiled if `compiled`."""
         return compiled_for(function, self.device, even_sizes=self.even_sizes) if self.compiled else function
 
     def of(self, module: nn.Module, method: Method) -> Function:
@@ -46,7 +46,7 @@ class Pieces:
         return self.compile(self.plain_of_vector(module, method, shapes))
 
     def plain_of_vector(self, module: nn.Module, method: Method, shapes: Mapping[str, torch.Size]) -> Function:
-        """The same, not compiled: for a few operations, or as part of a larger function."""
+        """`of_vector`, but never compiled: for a few operations, or as part of a larger function."""
         call = over_seeds(module, method)
         sizes = [shape.numel() for shape in shapes.values()]
 

@@ -1,5 +1,5 @@
-"""The device that a run is on, and how numbers are kept there: float32 with or without TF32 products, bfloat16
-activations, or float64 for proofs."""
+"""The device of a run, and its precision: float32 with or without TF32 matrix products, bfloat16 activations, or
+float64 for tests."""
 
 import os
 import warnings
@@ -14,8 +14,9 @@ Precision = Literal["tf32", "bf16", "fp32", "fp64"]
 PrecisionChoice = Literal["auto", "tf32", "bf16", "fp32", "fp64"]
 
 PART_OF_A_DEVICE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
-"""With which NVIDIA's MPS gives a process some of a device's multiprocessors. Set to 60 and to 80 on an H200 (torch
-2.11), the last seeds of a fleet were wrong from the first step on, compiled and fused; why is not known."""
+"""The variable by which NVIDIA's MPS gives a process a share of the multiprocessors. With 60 and with 80 on an H200
+(torch 2.11), the last seeds of a fleet were wrong from the first step on, compiled and fused; the cause is not
+known."""
 
 
 def default_device() -> str:
@@ -31,7 +32,7 @@ def find_device(name: str) -> torch.device:
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of names that torch gives up, which are refused here
+            warnings.simplefilter("ignore")  # names that torch deprecates are refused below
             device = torch.device(name)
         if device.type not in ("cpu", "cuda"):
             raise ValueError(f"training runs on cpu or cuda, not on {name!r}")
@@ -46,12 +47,14 @@ def find_device(name: str) -> torch.device:
 def check_whole_device() -> None:
     """Refuse to train on a part of a device."""
     if os.environ.get(PART_OF_A_DEVICE, "100") != "100":
-        raise ValueError(f"{PART_OF_A_DEVICE} is set, with which seeds of a fleet came out wrong: unset it to train")
+        raise ValueError(
+            f"{PART_OF_A_DEVICE} is set, and seeds of a fleet came out wrong on a share of a device: unset it to train"
+        )
 
 
 def choose_precision(choice: PrecisionChoice, device: torch.device) -> Precision:
-    """The precision that is meant: `auto` is bf16 on cards that have fused kernels for it, tf32 on other cards, and
-    fp32 on a CPU.
+    """The precision that a choice stands for: `auto` is bf16 on cards with fused kernels, tf32 on other cards, and fp32
+    on a CPU.
 
     >>> choose_precision("auto", torch.device("cpu")), choose_precision("bf16", torch.device("cpu"))
     ('fp32', 'bf16')
@@ -64,14 +67,14 @@ def choose_precision(choice: PrecisionChoice, device: torch.device) -> Precision
 
 
 def set_matrix_products(precision: Precision) -> None:
-    """Whether torch may multiply float32 matrices in TF32, which all models of the process share."""
+    """Set whether torch multiplies float32 matrices in TF32. The setting holds for the whole process."""
     torch.set_float32_matmul_precision("highest" if precision in ("fp32", "fp64") else "high")
 
 
 def set_precision(precision: Precision, model: nn.Module) -> None:
-    """Prepare torch and a model. Parameters and optimiser are float32 throughout (float64 with `fp64`).
+    """Set up torch and a model for a precision. Parameters and optimiser state are float32 (float64 with `fp64`).
 
-    A model whose activations may be of another type than its parameters has an attribute `activation_dtype`.
+    A model whose activations may have another dtype than its parameters has an attribute `activation_dtype`.
     """
     set_matrix_products(precision)
     if hasattr(model, "activation_dtype"):
@@ -81,5 +84,5 @@ def set_precision(precision: Precision, model: nn.Module) -> None:
 
 
 def for_computing(values: Tensor, precision: Precision) -> Tensor:
-    """Parameters as the network computes with them."""
+    """Parameters in the dtype that the network computes in."""
     return values.bfloat16() if precision == "bf16" else values

@@ -1,4 +1,4 @@
-"""Runs that survive: what an experiment tells the trainer, the trainer, and folders, checkpoints and sessions of runs.
+"""Runs that can be killed and resumed: the contract of a task, the trainer, run folders, checkpoints and sessions.
 
 Nothing here knows what is trained.
 """

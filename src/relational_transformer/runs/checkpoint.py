@@ -1,7 +1,7 @@
-"""Checkpoints: tensors in a safetensors file, with a checksum; the one before is kept. Nothing is ever unpickled.
+"""Checkpoints: safetensors files with a checksum. The checkpoint before the newest is kept. Nothing is ever unpickled.
 
-The checksum covers all that is read: the tensors, how far the run was, and the configuration of the run. Checkpoints of
-before this format had one of the tensors alone; they are refused.
+The checksum covers the tensors, the progress and the configuration of the run. Older formats, whose checksum covered
+the tensors alone, are refused.
 """
 
 import hashlib
@@ -29,13 +29,13 @@ log = logging.getLogger(__name__)
 
 FORMAT = "2"
 TEXTS = ("format", "config", "progress")
-"""What stands beside the tensors, in the order of the checksum."""
+"""The texts beside the tensors, in the order in which the checksum reads them."""
 
 State = dict[str, Tensor]
 
 
 class Checkpoint(NamedTuple):
-    """Tensors by name, how far the run was, and what it was asked for."""
+    """Tensors by name, the progress of the run, and its configuration."""
 
     tensors: State
     progress: dict[str, Any]
@@ -51,7 +51,8 @@ def save_checkpoint(
     metadata["sha256"] = _checksum(tensors, metadata)
 
     def write(path: Path) -> None:
-        path.write_bytes(save(tensors, metadata))  # `save_file` would leave a file of its own behind where it is killed
+        # Not `save_file`: it has a temporary file of its own, which a kill would leave behind.
+        path.write_bytes(save(tensors, metadata))
 
     def keep_previous() -> None:
         if folder.checkpoint.exists():
@@ -67,17 +68,18 @@ def resume(
     progress: type,
     at_most: Mapping[str, float],
 ) -> dict[str, Any] | None:
-    """Copy the newest checkpoint into the tensors of `state`, and return how far the run was; None where it begins.
+    """Copy the newest checkpoint into the tensors of `state` and return its progress; None where there is no
+    checkpoint.
 
-    A checkpoint that is damaged or does not fit is put aside (as `*.damaged`), or it might take the place of a good
-    one; this is said, and the one before is used.
+    A checkpoint that is damaged or does not fit is renamed to `*.damaged`, so that it never replaces a good one. A
+    warning says so, and the checkpoint before it is used.
 
     Args:
-        folder: of the run, which this process has opened.
-        config: of the run; a checkpoint of another one does not fit.
-        state: its tensors must have these names, shapes and dtypes.
-        progress: the TypedDict that its progress must fit.
-        at_most: numbers of the progress that must lie between 0 and these.
+        folder: the folder of the run, which this process has opened.
+        config: the configuration of the run; a checkpoint with another one does not fit.
+        state: tensors by name; those of the checkpoint must have the same names, shapes and dtypes.
+        progress: the TypedDict that the progress must fit.
+        at_most: by the name of a number of the progress, its largest valid value; the smallest is 0.
     """
 
     def check_fit(found: Checkpoint) -> None:
@@ -85,11 +87,11 @@ def resume(
         wanted, given = ({name: _kind(one) for name, one in tensors.items()} for tensors in (state, found.tensors))
         for name in sorted(wanted.keys() | given.keys()):
             if wanted.get(name) != given.get(name):
-                raise ValueError(f"{name[:80]} is {given.get(name)}, and should be {wanted.get(name)}")
+                raise ValueError(f"{name[:80]} is {given.get(name)}, expected {wanted.get(name)}")
         check(found.progress, progress)
         for name, most in at_most.items():
             if not 0 <= found.progress[name] <= most:
-                raise ValueError(f"{name} is {found.progress[name]}, and should lie between 0 and {most}")
+                raise ValueError(f"{name} is {found.progress[name]}, expected 0 to {most}")
 
     found = _newest(folder, check_fit, put_aside=True)
     if found is None:
@@ -103,8 +105,8 @@ def resume(
 def read_best(folder: RunFolder, config: Mapping[str, Any], model: nn.Module, num_seeds: int) -> tuple[State, State]:
     """The best parameters of a run's seeds, [S, *shape] by name as in `model`, and the other tensors of its checkpoint.
 
-    Of a run that has its result this is the checkpoint that the result was made with, or none. A run without one may be
-    read from the checkpoint before, which is said.
+    A run that has its result is read from the checkpoint that the result was made with, and from no other. A run
+    without a result may be read from the checkpoint before the newest; a warning says so.
     """
     shapes = {f"best.{name}": [num_seeds, *parameter.shape] for name, parameter in model.named_parameters()}
 
@@ -113,13 +115,13 @@ def read_best(folder: RunFolder, config: Mapping[str, Any], model: nn.Module, nu
         given = {name: list(tensor.shape) for name, tensor in found.tensors.items() if name.startswith("best.")}
         for name in sorted(shapes.keys() | given.keys()):
             if shapes.get(name) != given.get(name):
-                raise ValueError(f"{name[:80]} has shape {given.get(name)}, and should have {shapes.get(name)}")
+                raise ValueError(f"{name[:80]} has shape {given.get(name)}, expected {shapes.get(name)}")
 
     result = folder.read_result()
     if result is not None and "files" in result:
-        remedy = f"delete {folder.result}, and rt train goes on from what is there"
+        remedy = f"delete {folder.result} and run rt train again, which continues from the newest checkpoint"
         if not os.path.lexists(folder.checkpoint):
-            raise ValueError(f"{folder.checkpoint}, which {folder.result} was made with, is not there: {remedy}")
+            raise ValueError(f"{folder.checkpoint}, which {folder.result} was made with, is missing: {remedy}")
         try:
             found = folder.checkpoint, _read_fitting(folder.checkpoint, check_fit)
         except ValueError as error:
@@ -129,17 +131,17 @@ def read_best(folder: RunFolder, config: Mapping[str, Any], model: nn.Module, nu
     else:
         found = _newest(folder, check_fit)
     if found is None:
-        raise ValueError(f"{folder.path} has no checkpoint that can be read")
+        raise ValueError(f"there is no readable checkpoint in {folder.path}")
     path, checkpoint = found
     if path == folder.previous_checkpoint:
-        log.warning("The scores are those of %s: the checkpoint after it is not there or damaged", path)
+        log.warning("The scores are those of %s: the checkpoint after it is missing or damaged", path)
     prefix, tensors = "best.", checkpoint.tensors
     best = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
     return best, {name: tensor for name, tensor in tensors.items() if not name.startswith(prefix)}
 
 
 class Trained(NamedTuple):
-    """A run that was trained, read from its newest checkpoint.
+    """A trained run, read from its newest checkpoint.
 
     Attributes:
         best: the best parameters of its seeds, [S, *shape] by name.
@@ -152,8 +154,8 @@ class Trained(NamedTuple):
     good: list[bool]
 
     def number_of(self, seed: int | None) -> int:
-        """The place of a seed among those of the run, checked to be one that did not fail; the first such seed where
-        none is named."""
+        """The position of a seed among those of the run; by default that of the first seed that did not fail.
+        ValueError where the seed failed."""
         seeds = self.config.seeds
         if seed is not None and seed not in seeds:
             raise ValueError(f"the run in {self.folder.path} has the seeds {list(seeds)}, not {seed}")
@@ -164,12 +166,12 @@ class Trained(NamedTuple):
         return number
 
     def parameters_of(self, number: int) -> Parameters:
-        """Those of one seed, by name."""
+        """The best parameters of the seed at this position, by name."""
         return {name: values[number] for name, values in self.best.items()}
 
 
 def load_trained(kind: type[Task[Any]], run: RunFolder | Path | str) -> Trained:
-    """The run of a kind of task in a folder."""
+    """Read the run of a kind of task in a folder."""
     folder = run if isinstance(run, RunFolder) else RunFolder(run)
     config = folder.read_config(kind.read_config)
     with torch.device("meta"):
@@ -179,8 +181,8 @@ def load_trained(kind: type[Task[Any]], run: RunFolder | Path | str) -> Trained:
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """What one file holds; ValueError where it is damaged."""
-    os.close(open_regular(path))  # safetensors would wait for a FIFO
+    """Read one file; ValueError where it is damaged."""
+    os.close(open_regular(path))  # refuses a FIFO, on which safetensors would block
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -198,13 +200,13 @@ def read_checkpoint(path: Path) -> Checkpoint:
 def _newest(
     folder: RunFolder, check_fit: Callable[[Checkpoint], None], put_aside: bool = False
 ) -> tuple[Path, Checkpoint] | None:
-    """The newest checkpoint that is whole and fits, and where it is, or None. One that does not is said so."""
+    """The newest checkpoint that is intact and fits, with its path, or None. A warning names each one that is not."""
     for path in (folder.checkpoint, folder.previous_checkpoint):
         if os.path.lexists(path):
             try:
                 return path, _read_fitting(path, check_fit)
             except ValueError as error:
-                log.warning("%s; the one before is used if there is one", error)
+                log.warning("%s; the checkpoint before it is used if there is one", error)
                 if put_aside:
                     os.replace(path, path.with_name(f"{path.name}.damaged"))
     return None
@@ -215,7 +217,7 @@ def _read_fitting(path: Path, check_fit: Callable[[Checkpoint], None]) -> Checkp
     try:
         check_fit(found)
     except ValueError as error:
-        raise ValueError(f"{path} is not of this run ({error})") from None
+        raise ValueError(f"{path} is of another run ({error})") from None
     return found
 
 
@@ -226,7 +228,7 @@ def _check_config(found: Checkpoint, config: Mapping[str, Any]) -> None:
 
 
 def _checksum(tensors: State, texts: Mapping[str, str]) -> str:
-    """Of all that is in a file."""
+    """The SHA-256 of all that a checkpoint holds."""
     return hashlib.sha256("\n".join([*(texts[name] for name in TEXTS), digest(tensors)]).encode()).hexdigest()
 
 

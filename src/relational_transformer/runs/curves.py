@@ -1,4 +1,4 @@
-"""Learning curves: a picture of how a run went, and TensorBoard while it goes."""
+"""Learning curves: a picture of a run that has ended, and TensorBoard while it trains."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,8 +15,8 @@ def draw_curves(
     path: Path, title: str, metrics: list[dict[str, Any]], test_scores: list[float | None],
     times: float = 100.0, unit: str = "%",
 ) -> None:  # fmt: skip
-    """Loss and validation score of every seed against examples seen, with the test scores at the edge; scores are drawn
-    so many times as large."""
+    """Draw loss and validation score of every seed against examples seen, and its test score as a dot at the end.
+    Scores are multiplied by `times`."""
     try:
         import matplotlib
     except ModuleNotFoundError:
@@ -40,8 +40,8 @@ def draw_curves(
         score = test_scores[seed]
         if score is not None:
             right.plot(examples[-1], times * score, marker="o", color=color, markersize=5, clip_on=False)
-    left.set(title="training loss", xlabel="examples a seed", yscale="log")
-    right.set(title="validation score, and test score (dots)", xlabel="examples a seed", ylabel=unit)
+    left.set(title="training loss", xlabel="examples per seed", yscale="log")
+    right.set(title="validation score, and test score (dots)", xlabel="examples per seed", ylabel=unit)
     right.set_ylim(0, 101 if unit == "%" else None)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
@@ -56,14 +56,14 @@ def draw_curves(
 
 
 SECONDS_BETWEEN_FLUSHES = 10
-"""After which those who watch see what is new."""
+"""Seconds after which TensorBoard sees new points."""
 
 
 class TensorBoardCurves:
     """Loss and validation of every seed by examples, in `tensorboard/seed-N` below the folder of the run.
 
-    A run that goes on writes its curves again from the beginning: TensorBoard forgets what an earlier sitting wrote,
-    some of which may have come after its last checkpoint.
+    A resumed run writes its curves again from the beginning and makes TensorBoard drop the earlier points, some of
+    which may lie after the last checkpoint.
     """
 
     def __init__(self, folder: RunFolder, seeds: Sequence[int]) -> None:
@@ -73,8 +73,9 @@ class TensorBoardCurves:
         self._rows = 0
 
     def update(self, metrics: Sequence[dict[str, Any]]) -> None:
-        """Write the rows that are new; `metrics` are all of the run so far, as `Trainer.metrics` gives them."""
-        if not self._writers:  # now there is a folder
+        """Write the rows that are new. `metrics` holds all rows of the run so far, as `Trainer.metrics` returns
+        them."""
+        if not self._writers:  # the folder exists by now
             self._writers = [
                 self._writer_class(
                     str(self.folder.path / "tensorboard" / f"seed-{seed}"),

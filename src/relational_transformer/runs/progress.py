@@ -1,4 +1,4 @@
-"""How far a run is, and how fast it gets on just now."""
+"""The progress of a run and its current speed."""
 
 import math
 import time
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is; losses and scores of every seed, NaN where there is none yet.
+    """The progress of a run: examples seen, and losses and scores of every seed, NaN before the first validation.
 
     >>> half = Progress(500, 1000, [0.3], [0.9], best=[0.9], finite=[True], examples_per_second=50.0)
     >>> half.seconds_left
@@ -31,10 +31,10 @@ class Progress:
 
 
 class Pace:
-    """Steps, or examples, a second over the last minute or so.
+    """Steps or examples per second over about the last minute.
 
-    What took long at the beginning, such as compiling, is forgotten, and what changes is seen: another run that has
-    begun on the same device. Where steps come seldom, the last two count, however far apart.
+    A moving average forgets slow phases, such as compiling, and follows changes, such as another run on the same
+    device. Where updates are rare, the average is over the last two.
 
     >>> clock = iter([0.0, 50.0, 60.0, 70.0, 130.0]).__next__
     >>> pace = Pace(0, clock=clock)
@@ -47,7 +47,7 @@ class Pace:
         self._changes = deque([(clock(), done)])
 
     def per_second(self, done: float) -> float:
-        """The pace, now that so much is done."""
+        """The current speed, given the total that is done so far."""
         now = self.clock()
         if done != self._changes[-1][1]:
             self._changes.append((now, done))

@@ -16,7 +16,7 @@ from relational_transformer.nn.kernels import current_mode
 
 
 def provenance(device: torch.device, commits: Sequence[str | None]) -> dict[str, Any]:
-    """What one needs to know to make a result again; `commits` are those of all sittings of its run."""
+    """What is needed to reproduce a result. `commits` are those that the run was trained with, in order."""
     *earlier, last = commits
     return {
         "package": relational_transformer.__version__,
@@ -30,16 +30,16 @@ def provenance(device: torch.device, commits: Sequence[str | None]) -> dict[str,
 
 
 def commit() -> str | None:
-    """The commit of the source tree, with a + where it has changes; None outside a checkout.
+    """The commit of the source tree, with a + where there are uncommitted changes; None outside a checkout.
 
-    The variable RT_COMMIT stands in where the tree travels without its history.
+    The variable RT_COMMIT names it where the tree was copied without its history.
     """
     return os.environ.get("RT_COMMIT") or _commit_of_tree()
 
 
 @cache
 def _commit_of_tree() -> str | None:
-    """Of the tree as it was when it was first asked for: later changes are not what runs."""
+    """The commit when it was first asked for: later changes are not part of what runs."""
     here = Path(__file__).parent
 
     def git(*arguments: str) -> str:
@@ -53,7 +53,7 @@ def _commit_of_tree() -> str | None:
 
 
 def commits_with_this(earlier: Sequence[str | None] = ()) -> list[str | None]:
-    """The commits that a run was trained with, in order, when it goes on with this one."""
+    """The commits that a run was trained with, in order, the current one included."""
     now = commit()
     return [*earlier] if earlier and earlier[-1] == now else [*earlier, now]
 
@@ -66,7 +66,7 @@ def hardware(device: torch.device) -> str:
 
 
 def _processor() -> str | None:
-    """What the machine's processor is called; None where nobody says so."""
+    """The name of the machine's processor; None where it is not known."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

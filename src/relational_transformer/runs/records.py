@@ -1,4 +1,4 @@
-"""What a run writes down, as types that are checked when it is read again; and a result's checksum of itself."""
+"""The types of the records that a run writes, which are checked when they are read; and the checksum of a result."""
 
 import hashlib
 import json
@@ -15,14 +15,15 @@ class MetricsRow(TypedDict):
 
 
 class GamesRow(MetricsRow):
-    """That of a run that learns by playing: also the games that ended in it, and the reward of a step."""
+    """A line of `metrics.jsonl` of a reinforcement learning run: also the number of games that ended, and the mean
+    reward of a step."""
 
     games: list[int]
     reward: list[float]
 
 
 class SeedRow(TypedDict):
-    """What a result says of one seed, in the units of its task; None where there is no such score."""
+    """The scores of one seed in a result, in the units of its task; None where there is no score."""
 
     seed: int
     failed: bool
@@ -36,10 +37,10 @@ class SeedRow(TypedDict):
 
 
 class Result(TypedDict):
-    """`result.json`, as far as it is read again.
+    """The entries of `result.json` that are read.
 
-    `files` has the SHA-256 of the files of the run that it was made with, and `sha256` that of the result itself;
-    results of before had neither.
+    `files` has the SHA-256 of the run's files that the result was made with, `sha256` that of the result itself. Older
+    results have neither.
     """
 
     config: dict[str, Any]
@@ -55,7 +56,7 @@ class Result(TypedDict):
 
 
 def checksum(content: Mapping[str, Any]) -> str:
-    """The SHA-256 of a JSON object but for its entry `sha256`, whatever the order of its keys.
+    """The SHA-256 of a JSON object without its entry `sha256`. The order of the keys does not matter.
 
     >>> checksum({"a": 1, "b": 2}) == checksum({"b": 2, "a": 1, "sha256": "..."})
     True

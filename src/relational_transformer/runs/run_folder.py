@@ -21,18 +21,18 @@ Config = TypeVar("Config")
 
 
 class RunFolder:
-    """Where a run keeps its files.
+    """The folder in which a run keeps its files.
 
     | file | what |
     |---|---|
-    | `config.json` | what was asked for; a run goes on only under the same configuration |
-    | `metrics.jsonl` | one line a validation: examples seen, loss and validation score of every seed |
-    | `checkpoint.safetensors`, `checkpoint.previous.safetensors` | where to go on from |
-    | `result.json` | scores of every seed, and where they come from |
+    | `config.json` | the configuration; a run resumes only under the same one |
+    | `metrics.jsonl` | one line for each validation: examples seen, loss and validation score of every seed |
+    | `checkpoint.safetensors`, `checkpoint.previous.safetensors` | the states to resume from |
+    | `result.json` | scores and provenance of every seed |
     | `curves.png` | learning curves |
 
-    The folder may be a link; its files may not. What is read of them is checked, and what is wrong with one is told in
-    a ValueError that names it and says what to do.
+    The folder may be a link; its files may not. Every file is checked when it is read. A wrong file raises a ValueError
+    that names it and says what to do.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as path:
@@ -53,7 +53,7 @@ class RunFolder:
 
     @contextmanager
     def opened(self, config: Mapping[str, Any]) -> Iterator["RunFolder"]:
-        """Take the folder for this process; make it, or check that it holds a run of the same configuration."""
+        """Lock the folder for this process. Create it, or check that it holds a run of the same configuration."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -67,18 +67,18 @@ class RunFolder:
             yield self
 
     def read_config(self, kind: Callable[[dict[str, Any]], Config] = dict) -> Config:
-        """The configuration of a run that is there, as `kind` makes it of the JSON object that it is."""
+        """Read the configuration of the run: `kind` of its JSON object."""
         if not os.path.lexists(self.config):
-            raise ValueError(f"{self.path} is no run folder: it has no config.json")
+            raise ValueError(f"{self.path} is not a run folder: it has no config.json")
         remedy = "delete the folder to start anew"
         content = _told(lambda: read_json(self.config), remedy)
         try:
             return kind(content)
         except ValueError as error:
-            raise ValueError(f"{self.config} is not what it should be ({error}); {remedy}") from None
+            raise ValueError(f"{self.config} is not a valid configuration ({error}); {remedy}") from None
 
     def read_result(self) -> dict[str, Any] | None:
-        """The result, if the run has ended; ValueError where it is damaged, or of another run."""
+        """The result; None where the run has not ended, ValueError where it is damaged or belongs to another run."""
         if not os.path.lexists(self.result):
             return None
         remedy = "delete it to test the run again"
@@ -86,16 +86,16 @@ class RunFolder:
         if result.get("sha256", checksum(result)) != checksum(result):
             raise ValueError(f"{self.result} is damaged (its checksum does not fit); {remedy}")
         if self.config.is_file() and not self.is_of(result, self.config):
-            raise ValueError(f"{self.result} is not of the run that {self.config} tells of; {remedy}")
+            raise ValueError(f"{self.result} belongs to another run than {self.config}; {remedy}")
         return result
 
     def is_of(self, result: Mapping[str, Any], path: Path) -> bool:
-        """Whether a file is the one that a result was made with, as far as the result knows."""
+        """Whether a file is the one that a result was made with; True where the result has no checksum of it."""
         known = result.get("files", {}).get(path.name)
         return known is None or known == _sha256(path)
 
     def write_result(self, result: dict[str, Any]) -> dict[str, Any]:
-        """Write a result with checksums of the files that it belongs to and of itself; returns it as it is read."""
+        """Write a result with checksums of the run's files and of itself. Returns it as `read_result` would."""
         files = {path.name: _sha256(path) for path in (self.config, self.metrics, self.checkpoint)}
         whole = json.loads(json.dumps({**result, "files": files}, allow_nan=False))
         whole["sha256"] = checksum(whole)
@@ -104,7 +104,7 @@ class RunFolder:
 
     def read_metrics(self, row: Any = MetricsRow) -> list[dict[str, Any]]:
         """The rows of `metrics.jsonl`."""
-        return _told(lambda: read_json_lines(self.metrics, row), "delete it: curves alone are drawn from it")
+        return _told(lambda: read_json_lines(self.metrics, row), "delete it: only curves are drawn from it")
 
     def read_last_metrics(self) -> dict[str, Any] | None:
         """The last row of `metrics.jsonl`; None where there is none yet."""
@@ -120,11 +120,12 @@ class RunFolder:
         return rows
 
     def find_metrics_of(self, result: Mapping[str, Any], row: Any = MetricsRow) -> list[dict[str, Any]]:
-        """The same; none, and a warning, where they are gone or damaged: the result is whole without them."""
+        """`read_metrics_of`, but with a warning and no rows where they are missing or damaged: the result is complete
+        without them."""
         try:
             return self.read_metrics_of(result, row)
         except (OSError, ValueError) as error:
-            log.warning("There are no curves: %s", error)
+            log.warning("No curves are drawn: %s", error)
             return []
 
     def write_metrics(self, rows: list[dict[str, Any]]) -> None:
@@ -156,12 +157,12 @@ class RunFolder:
         if changes:
             raise ValueError(
                 f"{self.path} holds a run with other settings ({'; '.join(changes)}): "
-                "use them again to go on with it, or another --out"
+                "give the same settings to resume it, or another --out"
             )
 
 
 def differences(old: Any, new: Any, name: str = "") -> Iterator[str]:
-    """In which settings two configurations, as JSON, differ: each in a few words.
+    """The settings in which two configurations, given as JSON, differ: a phrase for each.
 
     >>> list(differences({"seeds": [0], "protocol": {"examples": 9}}, {"seeds": [0], "protocol": {"examples": 8}}))
     ['protocol.examples was 9, is 8']

@@ -1,4 +1,4 @@
-"""Runs from start to result: checkpoints by the clock, clean stops on signals, several fleets on one device."""
+"""Runs from start to result: regular checkpoints, clean stops on signals, several fleets on one device."""
 
 import math
 import signal
@@ -21,7 +21,7 @@ Report = Callable[[Trainer], None]
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal asked the run to stop; what was done is saved."""
+    """A signal stopped the run; its state is saved."""
 
 
 def train(
@@ -33,9 +33,9 @@ def train(
     checkpoint_seconds: float = 60.0,
     report_seconds: float = 1.0,
 ) -> dict[str, Any]:
-    """Train one run in the folder `out`, or go on with it, and return its result.
+    """Train or resume the run in the folder `out`, and return its result.
 
-    A run that has its result already is not run again. `report` is called with the trainer about every
+    A run that already has a result is not trained again. `report` is called with the trainer about every
     `report_seconds`.
 
     >>> import tempfile
@@ -62,12 +62,13 @@ def train_together(
     checkpoint_seconds: float = 60.0,
     report_seconds: float = 1.0,
 ) -> list[dict[str, Any]]:
-    """Train several runs side by side, a few steps of each in turn, each in its folder; return their results.
+    """Train several runs on one device, each in its folder, a few steps of each in turn. Return their results.
 
-    On CUDA each has a stream of its own and goes at its own pace, so that small fleets fill the device together. At
-    most `at_once` are under way, all of them by default; when one has ended, the next begins. While one is compiled or
-    tested, the others train, if all of them allow it (`Task.only_launches`); `aside` says otherwise (see `SideBySide`).
-    Every `checkpoint_seconds`, and when a signal asks to stop or a run fails, all others are saved.
+    On CUDA each run has a stream of its own, so that small fleets fill the device together. At most `at_once` runs
+    train at a time, all of them by default; when one has ended, the next begins. If all tasks allow it
+    (`Task.only_launches`), the other runs train while one is compiled or tested; `aside` overrides this (see
+    `SideBySide`). A checkpoint of every run is written each `checkpoint_seconds`, when a signal stops the session, and
+    when another run fails.
 
     >>> results = train_together([(task, "runs/bfs"), (other, "runs/dfs")], torch.device("cuda"))  # doctest: +SKIP
     """
@@ -87,7 +88,7 @@ def train_together(
                 stack.enter_context(folder.opened(task.config.as_dict()))
                 if (result := folder.read_result()) is not None:
                     if [row["seed"] for row in result["seeds"]] != list(task.config.seeds):
-                        raise ValueError(f"{folder.result} is of other seeds; delete it to test the run again")
+                        raise ValueError(f"{folder.result} has other seeds; delete it to test the run again")
                     before[number] = result
         queue = [
             Queued(number, folder, partial(Trainer, task, folder, device))
@@ -100,11 +101,11 @@ def train_together(
             while not together.has_ended:
                 try:
                     together.advance()
-                except Stopped:  # in the middle of a test, whose run is saved
+                except Stopped:  # during a test, whose run is saved already
                     _save_all(together.trainers.values())
                     raise Stopped(_last_words(stop[0], together.trainers.values())) from None
                 except Exception:
-                    with suppress(Exception):  # a device that has failed saves nothing
+                    with suppress(Exception):  # a device that has failed cannot save
                         _save_all(together.trainers.values())
                     raise
                 now = time.monotonic()
@@ -124,13 +125,13 @@ def train_together(
 
 
 def check_checkpoint_seconds(seconds: float) -> None:
-    """Refuse what is no time between two checkpoints."""
+    """Refuse a negative or infinite time between two checkpoints."""
     if not 0 <= seconds < math.inf:
-        raise ValueError(f"checkpoint-seconds must be a number from 0 on, got {seconds:g}")
+        raise ValueError(f"checkpoint-seconds must be a finite number of at least 0, got {seconds:g}")
 
 
 def _save_all(trainers: Iterable[Trainer]) -> None:
-    """Save all that can be saved; then tell of the first that cannot."""
+    """Save every run that can be saved, then raise the first error."""
     errors: list[Exception] = []
     for trainer in trainers:
         try:
@@ -144,13 +145,13 @@ def _save_all(trainers: Iterable[Trainer]) -> None:
 
 def _last_words(signal_name: str, trainers: Iterable[Trainer]) -> str:
     where = ", ".join(f"{trainer.folder.path} at example {trainer.examples}" for trainer in trainers)
-    return f"stopped by {signal_name}, saved {where or 'all that was done'}; the same command goes on from there"
+    return f"stopped by {signal_name}, saved {where or 'everything'}; the same command resumes there"
 
 
 @contextmanager
 def _stop_signals(acts_at_once: Callable[[], bool]) -> Iterator[list[str]]:
-    """A list that names the signal as soon as SIGINT or SIGTERM came; the second one acts at once, and so does the
-    first where it may."""
+    """A list to which the name of SIGINT or SIGTERM is added when it arrives. The second signal acts at once, and so
+    does the first where `acts_at_once()`."""
     received: list[str] = []
     before = {}
 
@@ -164,7 +165,7 @@ def _stop_signals(acts_at_once: Callable[[], bool]) -> Iterator[list[str]]:
         for number in (signal.SIGINT, signal.SIGTERM):
             before[number] = signal.getsignal(number)
             signal.signal(number, note)
-    except ValueError:  # not the main thread: signals are somebody else's
+    except ValueError:  # not the main thread, which alone may handle signals
         pass
     try:
         yield received

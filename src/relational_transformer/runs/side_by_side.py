@@ -1,4 +1,4 @@
-"""Several runs side by side: a queue of them, so many at once, and those that train do not wait for one that begins."""
+"""Several runs on one device: a queue, a limit on those at a time, and no waiting for runs that begin or end."""
 
 import gc
 import sys
@@ -13,13 +13,13 @@ from .run_folder import RunFolder
 from .trainer import Trainer
 
 SECONDS_BETWEEN_THREADS = 1e-4
-"""How long Python lets a thread compute while another wants to go on. Its default, 5 ms, may be waited for after every
-launch: beside a thread that computes, 80 calls of 1 ms took 680 ms, and with this 280 (on two cores that had other work
-too)."""
+"""Python's switch interval: how long a thread may compute while another one waits. Under the default of 5 ms, a thread
+that launches kernels may wait as long after every launch: beside a thread that computes, 80 calls of 1 ms took 680 ms,
+and with this value 280 ms."""
 
 
 class Queued(NamedTuple):
-    """A run that is to come: its place among the results, its folder, and what makes its trainer."""
+    """A run that has not begun: its position among the results, its folder, and what makes its trainer."""
 
     number: int
     folder: RunFolder
@@ -27,17 +27,16 @@ class Queued(NamedTuple):
 
 
 class SideBySide:
-    """Trains runs of a queue, at most `at_once` at a time; when one has its result, the next begins.
+    """Trains the runs of a queue, at most `at_once` at a time. When one has its result, the next begins.
 
-    A run takes long to begin (its data, compiling, recording) and to end (its test). With `aside` both are done in a
-    thread, one after the other, as long as there are others, which take their turns meanwhile. While torch compiles in
-    one thread it takes what others call for a part of that, so `aside` is for trainers whose turns after the first do
-    not call the model: on CUDA they launch what was recorded.
+    A run takes long to begin (loading data, compiling, capturing graphs) and to end (its test). With `aside`, a thread
+    does this for one run after the other, while the other runs train. The model must not be called in another thread
+    while torch compiles, so `aside` is for trainers that, after their first turn, only replay captured CUDA graphs.
 
     Attributes:
-        trainers: of the runs that train now, by number; each between two turns.
-        results: of the runs that have ended, by number.
-        tests_here: whether a run is being tested in this thread: it is saved, and may be interrupted.
+        trainers: the trainers of the runs under way, by number.
+        results: the results of the runs that have ended, by number.
+        tests_here: whether a run is being tested in this thread; it is saved, so it may be interrupted.
     """
 
     def __init__(
@@ -65,7 +64,7 @@ class SideBySide:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Waits for what is done aside."""
+        """Wait for the thread."""
         if self._thread is not None:
             self._thread.shutdown(cancel_futures=True)
         sys.setswitchinterval(self._switch_interval)
@@ -76,7 +75,7 @@ class SideBySide:
         return not (self._waiting or self._jobs or self.trainers)
 
     def advance(self) -> None:
-        """Give every run that is ready for it one turn, no more; begin and end runs as it comes."""
+        """Give one turn to every run that is ready for it; begin the next run and end runs that are done."""
         for number in [number for number, (future, _) in self._jobs.items() if future.done()]:
             future, then = self._jobs.pop(number)
             with self._told_of(number):
@@ -99,14 +98,14 @@ class SideBySide:
     def _end(self, number: int) -> None:
         trainer = self.trainers.pop(number)
         del self._turns[number]
-        trainer.save()  # here: whoever is stopped now need not wait for the test to be saved
+        trainer.save()  # before the test, so that a signal need not wait for the test
         self.report(trainer)
         self.tests_here = self._thread_aside is None
         self._do(number, trainer.finish, self.results.__setitem__)
         self.tests_here = False
 
     def _do(self, number: int, job: Callable[[], Any], then: Callable[[int, Any], None]) -> None:
-        """Do something long for a run: aside where others may go on meanwhile, else here."""
+        """Do something long for a run: in the thread if other runs can train meanwhile, else here."""
         if self._thread_aside is not None:
             self._jobs[number] = self._thread_aside.submit(job), then
         else:
@@ -114,12 +113,12 @@ class SideBySide:
 
     @property
     def _thread_aside(self) -> ThreadPoolExecutor | None:
-        """The thread, while there are runs that may go on beside it."""
+        """The thread, if there are runs that can train beside it."""
         return self._thread if self.trainers or self._jobs else None
 
     @contextmanager
     def _told_of(self, number: int) -> Iterator[None]:
-        """An error says which run it comes from, which is then in the middle of a turn, and none of `trainers`."""
+        """Note the run in an error that it raises, and drop its trainer, which is in the middle of a turn."""
         try:
             with blaming(self._folders[number]):
                 yield
@@ -129,13 +128,13 @@ class SideBySide:
 
 
 def words_of_blame(folder: RunFolder) -> str:
-    """What an error says of the run that it comes from, in a line of its own."""
+    """The note on an error that names the run it comes from."""
     return f"while training {folder.path}"
 
 
 @contextmanager
 def blaming(folder: RunFolder) -> Iterator[None]:
-    """An error in here comes from the run in this folder, and says so."""
+    """Note on errors raised inside that they come from the run in this folder."""
     try:
         yield
     except Exception as error:
@@ -144,8 +143,8 @@ def blaming(folder: RunFolder) -> Iterator[None]:
 
 
 def _begin(make_trainer: Callable[[], Trainer]) -> tuple[Trainer, Iterator[None]]:
-    """A trainer with its first turn behind it, for which all is compiled and recorded, and the turns to come."""
-    gc.collect()  # engines that have ended are in cycles, with the memory of their graphs
+    """A trainer after its first turn, which compiles and captures everything, and the turns that follow."""
+    gc.collect()  # trainers that have ended are in reference cycles, with the memory of their graphs
     trainer = make_trainer()
     turns = trainer.run()
     next(turns, None)

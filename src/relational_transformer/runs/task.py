@@ -1,4 +1,4 @@
-"""What an experiment tells the trainer: the contract that a new one fulfils in a file of its own."""
+"""The contract between an experiment and the trainer. A new experiment implements it in one file."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ from .run_folder import RunFolder
 
 
 class Config(Protocol):
-    """What the configuration of every run has, whatever it trains; a frozen dataclass."""
+    """The fields that every configuration of a run has. A configuration is a frozen dataclass."""
 
     @property
     def task(self) -> str: ...
@@ -44,8 +44,8 @@ class Config(Protocol):
 
 
 def config_as_dict(config: Any) -> dict[str, Any]:
-    """A configuration as its run folder keeps it. What is constant is left out, so that a run is known by what it was
-    known by before learning rates had schedules."""
+    """A configuration as `config.json` has it. A constant schedule is left out, so that runs from before there were
+    schedules can be resumed."""
     content = asdict(config)
     if config.schedule.is_constant:
         del content["schedule"]
@@ -53,7 +53,7 @@ def config_as_dict(config: Any) -> dict[str, Any]:
 
 
 class Optimiser(NamedTuple):
-    """Adam's numbers: the learning rate, epsilon, and the norm that the gradient of a seed is cut down to."""
+    """Adam's hyperparameters: the learning rate, epsilon, and the norm to which the gradient of a seed is clipped."""
 
     learning_rate: float
     epsilon: float = 1e-8
@@ -61,13 +61,13 @@ class Optimiser(NamedTuple):
 
 
 class Start(NamedTuple):
-    """What a task is given when its run begins.
+    """What the trainer gives a task when its run begins.
 
     Attributes:
-        model: of the first seed, on the device, through which all seeds are run.
-        fleet, adam: the parameters of all seeds, and what updates them.
-        compiled: whether functions that are called many times are to be compiled.
-        folder: of the run.
+        model: the model of the first seed, on the device. All seeds are run through it.
+        fleet, adam: the parameters of all seeds, and their optimiser.
+        compiled: whether the task should compile functions that it calls many times.
+        folder: the folder of the run.
     """
 
     model: Any
@@ -79,12 +79,12 @@ class Start(NamedTuple):
 
 
 class Steps(Protocol):
-    """What makes training steps.
+    """The training steps of a run.
 
     Attributes:
         losses: the loss of every seed, summed over the steps since `forget`, [S].
         finite: whether every loss of a seed so far was a finite number, bool [S].
-        recompute: whether activations are computed again in the backward pass; None until the first step has decided.
+        recompute: whether activations are recomputed in the backward pass; None until the first step has decided.
     """
 
     losses: Tensor
@@ -100,7 +100,7 @@ ConfigType = TypeVar("ConfigType", bound=Config)
 
 
 class Evaluation(NamedTuple):
-    """The scores of a run on other data, by seed; None of a seed that failed."""
+    """The scores of a run on other data, by seed; None for a seed that failed."""
 
     title: str
     measure: str
@@ -110,12 +110,12 @@ class Evaluation(NamedTuple):
 
 
 class Task(ABC, Generic[ConfigType]):
-    """One run of an experiment, as the trainer sees it: `num_steps` training steps of a fleet, with a validation after
-    every part of `steps_of_part`.
+    """One run of an experiment, as the trainer sees it: `num_steps` training steps of a fleet, cut into parts of
+    `steps_of_part` steps, each of which ends in a validation.
 
-    A task keeps what its steps need on the device, and waits for nothing there. Tensors that a step changes stay where
-    they are, so that it can be recorded as a CUDA graph. What chance decides depends on the seed and the number of the
-    part alone, so that a run goes on from anywhere.
+    A task keeps the data of its steps on the device and does not wait for the device. The tensors that a step changes
+    keep their addresses, so that the step can be captured as a CUDA graph. Random numbers depend on the seed and the
+    number of the part alone, so that a run can be resumed after any step.
 
     >>> from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol, LobsterTask
     >>> task = LobsterTask(LobsterConfig("gat", SETTINGS["gat"], LobsterProtocol(), seeds=(0, 1)))
@@ -123,19 +123,19 @@ class Task(ABC, Generic[ConfigType]):
     (62500, 32, '0.2500')
 
     Attributes (of a class):
-        higher_is_better: of the scores of a validation.
+        higher_is_better: whether higher validation scores are better.
         scores: names of the scores of a test; one of them is `test`.
-        columns: what a row of the metrics has besides loss and validation.
-        steps_at_once: training steps between two moments at which other runs may have their turn.
-        records_validation: whether the validation is recorded as a CUDA graph; then it waits for nothing.
-        only_launches: whether on CUDA all turns of a run after the first launch recorded graphs and nothing else, so
-            that another run may be compiled meanwhile.
-        is_small: whether several runs share a GPU unless something else is asked for.
-        title: of a picture of its validation scores; that of the algorithm where it is empty.
-        examples_are: what an example is called there.
-        measure: what its scores are, where a table has to say it.
-        shown_times, shown_as, unit: a score is shown so many times as large, in this format, with this behind it.
-        row_type: what a row of the metrics is checked against when it is read again.
+        columns: the columns of the metrics besides loss and validation.
+        steps_at_once: training steps in a turn of this run, by type of device; runs on one device take turns.
+        records_validation: whether the validation is captured as a CUDA graph; then it must not wait for the device.
+        only_launches: whether on CUDA all turns of a run after the first only replay captured graphs, so that another
+        run may be compiled meanwhile.
+        is_small: whether several runs share a GPU by default.
+        title: the title of its figure of validation scores; if empty, the title of the algorithm.
+        examples_are: the plural of what an example is called.
+        measure: what its scores measure, as tables say it.
+        shown_times, shown_as, unit: the factor, the number format and the unit with which a score is shown.
+        row_type: the TypedDict that a row of the metrics must fit.
     """
 
     higher_is_better: ClassVar[bool] = True
@@ -154,13 +154,13 @@ class Task(ABC, Generic[ConfigType]):
     examples_are: ClassVar[str] = "examples"
 
     steps: Any
-    """What makes the training steps, a `Steps`; there when the run has started."""
+    """The training steps, a `Steps`; set by `start`."""
 
     def __init__(self, config: ConfigType, data: str | None = None) -> None:
-        """`data` is the folder of the run's data, where they are not generated."""
+        """`data` is the folder of the run's data, for tasks that do not generate it."""
         self.config, self.data = config, data
 
-    # What a run is.
+    # The size of a run, its optimiser and its model.
 
     @property
     @abstractmethod
@@ -187,59 +187,59 @@ class Task(ABC, Generic[ConfigType]):
         """The model of one seed, freshly initialised."""
 
     def check(self, folder: RunFolder) -> None:
-        """Refuse what cannot be trained, before there is a folder."""
+        """Refuse a configuration that cannot be trained, before its folder is made."""
         with torch.device("meta"):
             self.build()
 
     def linears(self, model: Any) -> Mapping[str, Tensor]:
-        """See `Adam`."""
+        """The `linears` of `Adam`."""
         return {}
 
-    # What it does.
+    # Training, validation and test.
 
     @abstractmethod
     def start(self, start: Start) -> None:
-        """Load the data to the device and get ready for the first step."""
+        """Load the data to the device and prepare the first step."""
 
     @abstractmethod
     def load(self, part: int, position: int) -> None:
-        """Draw what chance decides in a part; its step number `position` comes next."""
+        """Draw the random numbers of a part, whose step number `position` is the next one."""
 
     @abstractmethod
     def step(self, number: int) -> None:
-        """Make training step `number` of the part that was loaded; they are made in order."""
+        """Run training step `number` of the loaded part. Steps are run in order."""
 
     @abstractmethod
     def validate(self, steps: int) -> dict[str, Tensor]:
-        """At the end of a part of so many steps: `validation`, by which the best parameters are chosen, and the other
-        `columns`, [S] each."""
+        """At the end of a part of `steps` steps: the score `validation`, by which the best parameters are chosen, and
+        the other `columns`, [S] each."""
 
     def competes(self, steps: int) -> bool:
-        """Whether the parameters after a part of so many steps may be the best ones."""
+        """Whether the parameters after a part of `steps` steps may be chosen as the best."""
         return True
 
     @abstractmethod
     def test(self, best: Parameters, tested: Sequence[bool]) -> dict[str, list[float]]:
-        """The `scores` of every seed by name, [S] each, NaN of those that are not to be `tested`; with the best
-        parameters [S, *shape] by name."""
+        """The `scores` of every seed by name, [S] each, NaN for seeds that are not `tested`. `best` has the best
+        parameters by name, [S, *shape]."""
 
     def state(self) -> dict[str, Tensor]:
-        """What else a step changes and the next one reads, by name; a checkpoint keeps it."""
+        """Further tensors that one step changes and the next reads, by name. Checkpoints include them."""
         return {}
 
-    # What it says.
+    # How scores are shown.
 
     def row(self, row: dict[str, Any]) -> dict[str, Any]:
-        """A row of the metrics as it is written: lists [S] by column, None for what is no finite number."""
+        """A row of the metrics as it is written: lists [S] by column, None for a number that is not finite."""
         return row
 
     def about(self) -> dict[str, Any]:
-        """What a result says besides scores and provenance."""
+        """Entries of the result besides scores and provenance."""
         return {}
 
     @classmethod
     def shown(cls, score: float) -> str:
-        """A score as people read it."""
+        """A score as text, with its unit."""
         return f"{score * cls.shown_times:{cls.shown_as}}{cls.unit}"
 
     @classmethod
@@ -247,50 +247,50 @@ class Task(ABC, Generic[ConfigType]):
         cls, folder: RunFolder, device: torch.device, nodes: int | None, examples: int | None, data_seed: int | None
     ) -> Evaluation:
         """The scores of a trained run on graphs of another size, number or seed."""
-        raise ValueError(f"{folder.path} holds a run of a task that is not scored on graphs of another size")
+        raise ValueError(f"{folder.path} holds a run of a task that cannot be scored on graphs of another size")
 
     @property
     def headings(self) -> dict[str, str]:
-        """The scores of a test that a table shows, each with its heading."""
+        """The test scores that a table shows, with their column headings."""
         return {name: name for name in self.scores}
 
     def note(self, scores: Sequence[float]) -> str | None:
-        """What the scores of a test mean, in a sentence, where that is not plain."""
+        """A sentence on how to read the test scores, where one is needed."""
         return None
 
     def draw(self, path: Path, title: str, metrics: list[dict[str, Any]], seeds: list[dict[str, Any]]) -> None:
-        """Draw the learning curves of a run, given its metrics and the rows of its result."""
+        """Draw the learning curves of a run from its metrics and the seeds of its result."""
         draw_curves(path, title, metrics, [row["test"] for row in seeds], self.shown_times, self.unit)
 
-    # What sweeps and reports ask.
+    # For sweeps and reports.
 
     @classmethod
     @abstractmethod
     def read_config(cls, content: dict[str, Any]) -> ConfigType:
-        """A configuration as a run folder keeps it."""
+        """The configuration in a `config.json`."""
 
     @classmethod
     def paper_config(
         cls, task: str, model: Any, seeds: tuple[int, ...], *, examples: int | None, precision: Precision,
         compile: CompileMode, **options: Any,
     ) -> ConfigType:  # fmt: skip
-        """The configuration of the paper, with another number of examples where one is given; of the other `options` of
-        a sweep a task takes those that it knows."""
+        """The configuration of the paper, with `examples` examples if given. `options` are all other options of a
+        sweep; a task reads those that it knows."""
         raise ValueError(f"the paper has no experiment on {task}")
 
     @classmethod
     def paper_values(cls, config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-        """The numbers that the paper has in each part of such a configuration, by the name of the part."""
+        """The paper's numbers for each part of a configuration, by the name of the part."""
         return {}
 
     @classmethod
     def paper_unit(cls, score: float) -> float:
-        """The number that is printed for a score: percent, unless a task says something else."""
+        """A score in the unit of the paper's tables: percent by default."""
         return 100 * score
 
     def flop(self) -> float:
         """Floating-point operations of the matrix products of the whole run, with all its seeds."""
-        raise ValueError(f"what runs on {self.config.task} cost is not known")
+        raise ValueError(f"the cost of a run on {self.config.task} is not known")
 
     @property
     def num_examples(self) -> int:
@@ -299,11 +299,12 @@ class Task(ABC, Generic[ConfigType]):
 
 
 FORWARD_AND_BACKWARD = 3
-"""Training costs three forward passes: the backward pass has two products for each one."""
+"""The cost of a training step in forward passes: the backward pass has two matrix products for each one of the forward
+pass."""
 
 
 def count(function: Callable[[], Any]) -> int:
-    """Floating-point operations of the matrix products in a call of `function`; to multiply and add is two.
+    """Floating-point operations of the matrix products in a call of `function`; a multiply-add counts as two.
 
     >>> count(lambda: torch.ones(2, 3) @ torch.ones(3, 5))
     60
@@ -314,7 +315,7 @@ def count(function: Callable[[], Any]) -> int:
 
 
 def without_values(build: Callable[[], nn.Module]) -> Any:
-    """A module whose parameters were never initialised: what they are does not matter where operations are counted."""
+    """A module with uninitialised parameters: counting operations does not read their values."""
     with torch.device("meta"):
         module = build()
     return module.to_empty(device="cpu")

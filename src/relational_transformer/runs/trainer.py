@@ -1,4 +1,4 @@
-"""The training loop: a fleet of seeds, validated, checkpointed, and resumed as if nothing had happened."""
+"""The training loop: trains, validates and checkpoints a fleet of seeds, and resumes it with the same results."""
 
 import math
 import time
@@ -22,12 +22,12 @@ from .run_folder import RunFolder
 from .task import Start, Task
 
 TURNS_IN_FLIGHT = 3
-"""Turns of a run that the device has before it is busy. A device takes only so many launches ahead of what it does; who
-launches more waits, and so would the runs whose turn comes later."""
+"""Turns of a run that may be queued on the device. The queue of launches is limited: a run that queued more would block
+the host, and with it the other runs."""
 
 
 class SavedProgress(TypedDict):
-    """How far a run is, in its checkpoints."""
+    """The progress of a run, in its checkpoints."""
 
     steps: int
     seconds: float
@@ -38,9 +38,9 @@ class SavedProgress(TypedDict):
 class Trainer:
     """Trains one run of a task in its folder.
 
-    A run is cut into parts, each ending in a validation. `run` yields every few steps without waiting for the device,
-    so several trainers, each with a stream of its own, can share one GPU: go on with one that is not `busy`. `save` may
-    be called whenever `run` has yielded. A run that goes on from there ends with the same numbers.
+    A run is cut into parts, each ending in a validation. `run` yields every few steps without waiting for the device.
+    So several trainers, each with a stream of its own, can share one GPU: resume one that is not `busy`. `save` may be
+    called whenever `run` has yielded. A run that is resumed from there ends with the same numbers.
 
     >>> from tempfile import TemporaryDirectory
     >>> from relational_transformer.processors import Settings
@@ -93,14 +93,14 @@ class Trainer:
         self._part_loaded: int | None = None
         self._is_to_be_saved = False
         self._validation_graph: Callable[[], None] | None = None
-        self._events: list[tuple[int, torch.cuda.Event]] = []  # of turns, with the steps that were made before them
+        self._events: list[tuple[int, torch.cuda.Event]] = []  # ends of turns, each with the steps made before it
         self._started = time.monotonic()
         self.commits = commits_with_this()
         self._resume()
         self._pace = Pace(self.examples)
 
     def run(self) -> Iterator[None]:
-        """Train to the end; yields every few steps. For the first turn everything is compiled and recorded."""
+        """Train to the end; yields every few steps. The first turn compiles and captures everything."""
         self._started = time.monotonic()
         self._pace = Pace(self.examples)
         a_turn = self.task.steps_at_once[self.device.type]
@@ -114,7 +114,7 @@ class Trainer:
         self._wait()
 
     def _train(self, most_steps: int) -> None:
-        """Launch so many steps of the part under way, fewer if it ends; with its last step, its validation."""
+        """Launch up to `most_steps` steps of the current part, and its validation after its last step."""
         task, before = self.task, self.steps
         part = before // task.steps_of_part
         begin = part * task.steps_of_part
@@ -164,28 +164,29 @@ class Trainer:
 
     @property
     def part(self) -> int:
-        """Parts that have ended."""
+        """The number of parts that have ended."""
         return self._parts_after(self.steps)
 
     @property
     def seconds(self) -> float:
-        """Time spent on this run, earlier sittings included."""
+        """Seconds spent on this run, earlier sessions included."""
         return self.seconds_before + time.monotonic() - self._started
 
     @property
     def has_failed(self) -> bool:
-        """Whether every seed has had a loss that is no finite number, as far as the device is."""
+        """Whether every seed has had a loss that is not finite. Waits for the device."""
         return not self.task.steps.finite.any().item()
 
     @property
     def busy(self) -> bool:
-        """Whether the device has enough to do for now. One that is to be saved comes to its end first."""
+        """Whether enough turns are queued on the device. A run that is to be saved counts as busy until its queue is
+        empty."""
         self._forget_done()
         is_ahead = self.steps < self.task.num_steps and not self._is_to_be_saved
         return len(self._events) >= (TURNS_IN_FLIGHT if is_ahead else 1)
 
     def progress(self) -> Progress:
-        """How far the device is with the run; does not wait for what is under way."""
+        """The progress of the run on the device. Does not wait for queued steps."""
         done = self._steps_done
         last = max(0, self._parts_after(done) - 1)
         examples = done * self.task.examples_of_step
@@ -200,11 +201,11 @@ class Trainer:
         )
 
     def metrics_so_far(self) -> list[dict[str, Any]]:
-        """One row a validation that the device has done; does not wait for what is under way."""
+        """A row for each validation that the device has finished. Does not wait for queued steps."""
         return self.metrics(self._parts_after(self._steps_done))
 
     def metrics(self, parts: int | None = None) -> list[dict[str, Any]]:
-        """One row a validation, of all parts that have ended or the first so many."""
+        """A row for each validation, of the first `parts` parts or of all that have ended."""
         last = self.part if parts is None else parts
         columns = {name: values[:last].tolist() for name, values in self.rows.items()}
         return [
@@ -231,11 +232,11 @@ class Trainer:
         self._is_to_be_saved = False
 
     def save_soon(self) -> None:
-        """Let `run` save after its next turn: other runs train until the device is done with it."""
+        """Let `run` save after its next turn. Other runs train until the device has finished that turn."""
         self._is_to_be_saved = True
 
     def finish(self) -> dict[str, Any]:
-        """Test the best parameters of every seed, and write the result."""
+        """Test the best parameters of every seed and write the result."""
         self.save()
         seconds = self.seconds
         finite, best = self.task.steps.finite.tolist(), self.best_scores.tolist()
@@ -288,7 +289,7 @@ class Trainer:
             return
         self.steps, self.seconds_before = progress["steps"], progress["seconds"]
         self.commits = commits_with_this(progress["commits"])
-        self.task.steps.recompute = progress["recompute"]  # decided once: else it would be rounded otherwise
+        self.task.steps.recompute = progress["recompute"]  # decided once: recomputing changes roundings
 
     def _examples_of_best(self, seed: int, best: float) -> int | None:
         scores = self.rows["validation"][: self.part, seed].tolist()
@@ -298,12 +299,12 @@ class Trainer:
         return min(parts * self.task.steps_of_part, self.task.num_steps) * self.task.examples_of_step
 
     def _parts_after(self, steps: int) -> int:
-        """Parts that have ended when so many steps were made; the last one ends with the run."""
+        """The number of parts that have ended after `steps` steps; the last part ends with the run."""
         return self.num_parts if steps == self.task.num_steps else steps // self.task.steps_of_part
 
     @property
     def _steps_done(self) -> int:
-        """Steps that the device has done."""
+        """The number of steps that the device has finished."""
         self._forget_done()
         return self._events[0][0] if self._events else self.steps
 
@@ -312,7 +313,7 @@ class Trainer:
             self._events.pop(0)
 
     def _wait(self) -> None:
-        """Wait until the device has done all it was given."""
+        """Wait until the device has finished all queued turns."""
         while self._events:
             self._events.pop(0)[1].synchronize()
 

@@ -82,7 +82,7 @@ def sweep(
                 tick()
         except KeyboardInterrupt:
             engine.stop()
-            message = "stopped; what was done is saved, and the same command goes on from there"
+            message = "stopped; what was done is saved, and the same command resumes there"
             raise KeyboardInterrupt(message) from None
         except BaseException:
             engine.stop()

@@ -1,4 +1,4 @@
-"""What a training run is: a task, a model, a protocol with all of its numbers, and the seeds."""
+"""The configuration of a training run: task, model, protocol and seeds."""
 
 from dataclasses import dataclass, fields
 from typing import Any, get_args
@@ -22,8 +22,8 @@ from relational_transformer.runs.task import config_as_dict
 
 @dataclass(frozen=True)
 class Protocol:
-    """What is trained on, for how long, and how the model that is tested is chosen (the paper's appendix on its
-    train/test protocol, and what Ibarz et al. made of it in 2022).
+    """The data, the length of training, and the choice of the model that is tested: the paper's train/test protocol
+    (its appendix), or the one of Ibarz et al. (2022).
 
     >>> PROTOCOLS["paper"].examples, PROTOCOLS["paper"].train_nodes, PROTOCOLS["paper"].test_nodes
     (320000, 16, 64)
@@ -48,28 +48,29 @@ class Protocol:
     evaluation_examples: int = 32
     """Examples of the validation and of the test set, times the algorithm's canonical multiplier (1, 32 or 64)."""
     minimum_evaluation_examples: int = 0
-    """Evaluation sets have at least so many examples (the paper's tuning: 100)."""
+    """The least number of examples of the validation and of the test set (in the paper's tuning 100)."""
     examples: int = 320_000
     """Examples that each seed trains on, drawn with replacement."""
     validation_interval: int = 320
-    """A validation after so many examples. The first of the best validation scores is tested."""
+    """Examples between two validations. The parameters with the best validation score are tested, the first ones in a
+    tie."""
     teacher_forcing: float = 0.5
-    """Probability with which a step sees the true hints instead of the model's own, per example."""
+    """The probability, for each example, that a step sees the true hints instead of the model's own."""
 
     data: ProtocolName = "paper"
-    """paper: a training set, of which examples are drawn; modern: fresh examples of several sizes in the form of
-    dm-clrs 2."""
+    """paper: examples are drawn from a training set; modern: every example is new, they have several sizes, in the form
+    of dm-clrs 2."""
     train_lengths: tuple[int, ...] = ()
-    """Sizes of the modern protocol's training examples, whose batches take turns; by default 4, 7, 11, 13 and 16, of
-    strings 20."""
+    """Sizes of the training examples under --data modern; each batch has the next of them. By default 4, 7, 11, 13 and
+    16; for string matchers 20."""
     validation_examples: int | None = None
-    """Examples of the validation set, times the algorithm's multiplier, where they are not as many as those of the test
-    set."""
+    """Examples of the validation set, times the algorithm's multiplier; by default as many as of the test set."""
     hint_feedback: HintFeedback = "paper"
-    """What a step sees of the model's own hints. paper: decisions, and scalars with gradients; soft: probabilities with
-    gradients; hard: decisions without; hard_on_eval: soft in training alone."""
+    """The form in which a step sees the model's own hints. paper: decisions, with gradients for scalars alone; soft:
+    probabilities, with gradients; hard: decisions, without gradients; hard_on_eval: soft in training, hard in
+    evaluation."""
     small_scalar_hints: bool = False
-    """Whether encoders of scalar hints begin with small weights."""
+    """Initialise the encoders of scalar hints with small weights."""
 
     def __post_init__(self) -> None:
         check_bounds(self, BOUNDS)
@@ -77,33 +78,33 @@ class Protocol:
         check_choice("hint_feedback", self.hint_feedback, get_args(HintFeedback))
         check_flag(small_scalar_hints=self.small_scalar_hints)
         if not self.is_modern and self.train_lengths:
-            raise ValueError("train-lengths are sizes of fresh examples, which --data modern has: say --train-nodes")
+            raise ValueError("--train-lengths needs --data modern: give --train-nodes for a training set")
         changed = [name for name in TRAINING_SET if self.is_modern and getattr(self, name) != DEFAULTS[name]]
         if changed:
             raise ValueError(
-                f"{changed[0].replace('_', '-')} is of a training set, and --data modern trains on fresh examples: "
-                "leave it out; their sizes are --train-lengths"
+                f"--{changed[0].replace('_', '-')} describes a training set, which --data modern has not: "
+                "leave it out; --train-lengths gives the sizes of fresh examples"
             )
 
     @property
     def is_modern(self) -> bool:
-        """Whether all data is in the modern form, and that for training fresh."""
+        """Whether the data has the modern form and training examples are fresh."""
         return self.data == "modern"
 
     def sizes(self, task: str) -> tuple[int, ...]:
-        """The sizes of training examples that take turns."""
+        """The sizes of training examples, one for each batch in turn."""
         if not self.is_modern:
             return (self.train_nodes,)
         return self.train_lengths or training_lengths(task)
 
     def length(self, task: str, nodes: int) -> int:
-        """The size of validation and test examples that stand beside so many nodes of other algorithms: the modern form
-        counts both strings of a string matcher."""
+        """The `length` of validation and test examples with `nodes` nodes. In the modern form the length of a string
+        matcher counts both strings."""
         return nodes + nodes // 4 if self.is_modern and task in STRING_MATCHERS else nodes
 
     def as_dict(self) -> dict[str, Any]:
-        """What was asked for, without what it does not use, and without what is as it was before it could be asked for:
-        a run is known by this."""
+        """The fields for `config.json`, by which a run is recognised: without unused ones, and without defaults of
+        fields that older runs did not have."""
         unused = TRAINING_SET if self.is_modern else ()
         usual = [name for name in LATER if getattr(self, name) == DEFAULTS[name]]
         return {name: value for name, value in vars(self).items() if name not in (*unused, *usual)}
@@ -111,9 +112,9 @@ class Protocol:
 
 DEFAULTS: dict[str, Any] = {one.name: one.default for one in fields(Protocol)}
 TRAINING_SET = ("train_examples", "train_nodes", "train_data_seed")
-"""What the paper's data alone has."""
+"""Fields that only the paper's data uses."""
 LATER = ("data", "train_lengths", "validation_examples", "hint_feedback", "small_scalar_hints")
-"""What came with the modern protocol."""
+"""Fields that came with the modern protocol, which older runs did not have."""
 
 BOUNDS = {
     **dict.fromkeys(
@@ -125,7 +126,7 @@ BOUNDS = {
     "minimum_evaluation_examples": (0, LARGEST_COUNT),
     "teacher_forcing": (0.0, 1.0),
 }
-"""The least and the most that each may be."""
+"""The smallest and the largest valid value of each field."""
 
 
 PROTOCOLS: dict[str, Protocol] = {
@@ -140,14 +141,14 @@ PROTOCOLS: dict[str, Protocol] = {
         validation_interval=1_600,
     ),
 }
-"""`paper` is the default; `quick` ends within minutes on a laptop and proves little; `modern` is that of Ibarz et al.,
-with models as `find_settings(name, modern=True)` has them."""
+"""`paper` is the default. `quick` takes minutes on a laptop; its scores prove little. `modern` is that of Ibarz et al.,
+with the models of `find_settings(name, modern=True)`."""
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """One fleet: `seeds` of one model trained on one task. All that changes its numbers is here, but for
-    the device and the kernels' switch, which the result names.
+    """One fleet: `seeds` of one model trained on one task. Besides these fields only the device and the kernels' switch
+    change the numbers of a run; the result names both.
 
     >>> from relational_transformer.processors import TUNED
     >>> config = TrainConfig("bfs", "rt", TUNED["rt"], Protocol(), seeds=(0, 1))
@@ -166,13 +167,13 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         if self.task not in SPECS:
-            raise ValueError(f"no task is called {self.task!r}; there are {', '.join(SPECS)}")
+            raise ValueError(f"there is no task {self.task!r}; the tasks are {', '.join(SPECS)}")
         check_seeds(self.seeds)
         if self.protocol.is_modern:
             self._check_modern()
             return
         for nodes in {self.protocol.train_nodes, self.protocol.validation_nodes, self.protocol.test_nodes}:
-            check_length(self.task, nodes, "1.0")  # before a run is trained whose test cannot be made
+            check_length(self.task, nodes, "1.0")  # before training a run that cannot be tested
 
     def _check_modern(self) -> None:
         protocol, sizes = self.protocol, self.protocol.sizes(self.task)
@@ -183,8 +184,8 @@ class TrainConfig:
             raise ValueError(f"seeds of fresh examples must be at most {LARGEST_SEED:,}, got {max(self.seeds):,}")
         if self.steps_of_part % len(sizes):
             raise ValueError(
-                f"there is a validation after {self.steps_of_part} updates, and {len(sizes)} sizes take turns in them: "
-                "change --validation-interval or --batch-size, so that it is a multiple of that"
+                f"a validation comes after {self.steps_of_part} updates, which must be a multiple of the {len(sizes)} "
+                "training sizes: change --validation-interval or --batch-size"
             )
 
     @property
@@ -194,13 +195,13 @@ class TrainConfig:
 
     def as_dict(self) -> dict[str, Any]:
         content = {**config_as_dict(self), "protocol": self.protocol.as_dict()}
-        if content["settings"]["gradient_clip"] is None:  # as before there was such a setting: a run is known by this
+        if content["settings"]["gradient_clip"] is None:  # older runs do not have it
             del content["settings"]["gradient_clip"]
         return content
 
     @staticmethod
     def from_dict(content: dict[str, Any]) -> "TrainConfig":
-        """A configuration as `as_dict` gave it, after a trip through JSON."""
+        """The configuration of a dictionary that `as_dict` made, also after a round trip through JSON."""
         try:
             return make(content, TrainConfig)
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""The data of a protocol: its splits as tensors on the device, and the random choice of batches from them."""
+"""The data of a protocol: its splits as tensors on the device, and the drawing of batches from them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ class Split:
 
     @property
     def num_steps(self) -> int:
-        """Hints of the longest example."""
+        """The number of hints of the longest example."""
         return int(self.host_lengths.max())
 
     @property
@@ -50,17 +50,17 @@ class Split:
 
     @property
     def examples(self) -> Batch:
-        """All of them as one batch."""
+        """All examples as one batch."""
         return Batch(self.inputs, self.hints, self.outputs, self.lengths)
 
     def gather(self, index: Tensor, num_hints: int) -> Batch:
-        """The examples at `index` [S, B], each seed's in front: inputs [S, B, ...]; hints [num_hints, S, B, ...]."""
+        """The examples at `index` [S, B]: inputs and outputs [S, B, ...]; hints [num_hints, S, B, ...]."""
         hints = {key: data[:num_hints] for key, data in self.hints.items()}
         return take(self.examples._replace(hints=hints), index)
 
 
 def take(examples: Batch, index: Tensor) -> Batch:
-    """Those at `index` [S, B] of all examples: inputs and outputs [S, B, ...]; hints [T, S, B, ...]."""
+    """The examples at `index` [S, B]: inputs and outputs [S, B, ...]; hints [T, S, B, ...]."""
     flat = index.flatten()
 
     def of(features: Packed, axis: int) -> Packed:
@@ -70,24 +70,24 @@ def take(examples: Batch, index: Tensor) -> Batch:
 
 
 def outputs_of(batch: Batch) -> Batch:
-    """What a loss reads of a batch after its last step."""
+    """A batch with only the fields that a loss reads after the last step."""
     return batch._replace(inputs={}, hints={})
 
 
 def examples_of_test(task: str, protocol: Protocol) -> int:
-    """How many examples are tested."""
+    """The number of test examples."""
     return max(protocol.evaluation_examples * MULTIPLIERS.get(task, 1), protocol.minimum_evaluation_examples)
 
 
 def examples_of_validation(task: str, protocol: Protocol) -> int:
-    """How many examples each validation has."""
+    """The number of validation examples."""
     return examples_of_test(
         task, replace(protocol, evaluation_examples=protocol.validation_examples or protocol.evaluation_examples)
     )
 
 
 def make_split(task: str, split: SplitName, protocol: Protocol) -> Trajectories:
-    """The examples of a split, as the protocol describes them. What is canonical comes from the cache on disk."""
+    """The examples of a split of the protocol. Canonical splits come from the cache on disk."""
     count, nodes, seed = {
         "train": (protocol.train_examples, protocol.train_nodes, protocol.train_data_seed),
         "val": (examples_of_validation(task, protocol), protocol.validation_nodes, protocol.validation_data_seed),
@@ -102,7 +102,7 @@ def make_split(task: str, split: SplitName, protocol: Protocol) -> Trajectories:
 
 
 def _modern_split(task: str, split: SplitName, count: int, length: int, seed: int) -> Trajectories:
-    """The same in the modern form: validation as in training, and a test on the paper's examples."""
+    """A split in the modern form: validation examples like those of training, test examples like the paper's."""
     usual = canonical_split(task, split, count, protocol="modern")
     if (length, seed) == (usual.length, usual.seed):
         return canonical(task, split, num_samples=count, protocol="modern")
@@ -112,8 +112,8 @@ def _modern_split(task: str, split: SplitName, count: int, length: int, seed: in
 
 
 def load_split(network: Network, trajectories: Trajectories, device: torch.device, *, waits: bool = True) -> Split:
-    """Pack a split and move it to the device, in the narrow dtypes it has; `waits` for what the device is doing, or
-    else takes memory of the host that the device reads by itself."""
+    """Pack a split and move it to the device without widening its dtypes. Without `waits` the copy is asynchronous,
+    from pinned memory."""
 
     def tensor(array: np.ndarray) -> Tensor:
         on_host = torch.from_numpy(np.array(array))
@@ -122,7 +122,7 @@ def load_split(network: Network, trajectories: Trajectories, device: torch.devic
     def tensors(arrays: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
         return {name: tensor(array) for name, array in arrays.items()}
 
-    # Lengths are numbers to compare with; int64 everywhere avoids conversions.
+    # int64 lengths everywhere avoid conversions in comparisons.
     lengths = np.asarray(trajectories.lengths, dtype=np.int64)
     batch = network.pack(
         tensors(trajectories.inputs),
@@ -134,14 +134,15 @@ def load_split(network: Network, trajectories: Trajectories, device: torch.devic
 
 
 def to_device(data: Tensor, device: torch.device) -> Tensor:
-    """A tensor on the device, for which the host does not wait."""
+    """A tensor on the device, copied asynchronously."""
     return data.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else data.to(device)
 
 
 @dataclass(frozen=True)
 class Draw:
-    """What chance decides for some training steps: examples [steps, S, B], and teacher forcing [steps, T - 1, S, B];
-    where an output is a permutation, numbers in [0, 1) too, [steps, S, B, N, N, F], that `Batch.noise` is made of."""
+    """The random numbers of some training steps: the indices of examples [steps, S, B], whether hints are
+    teacher-forced [steps, T - 1, S, B], and for outputs that are permutations uniform numbers in [0, 1) [steps, S, B,
+    N, N, F], from which `Batch.noise` is computed."""
 
     index: np.ndarray
     teacher_forced: np.ndarray
@@ -157,8 +158,8 @@ def draw(
     num_hint_steps: int,
     teacher_forcing: float,
 ) -> Draw:
-    """The choices of part number `part` of a run. They depend on each seed and the part alone: not on the other seeds,
-    nor on what was drawn before, so a run resumes anywhere."""
+    """The random numbers of part number `part` of a run. They depend on the seed and the part alone, so a run can be
+    resumed anywhere."""
     index, forced = [], []
     for seed in seeds:
         generator = np.random.Generator(np.random.Philox(key=[seed, 0], counter=[0, 0, 0, part]))
@@ -168,7 +169,7 @@ def draw(
 
 
 def length_buckets(lengths: np.ndarray, drawn_together: int, most: int = 6) -> list[int]:
-    """Numbers of hints to pad to, so that a fleet step is not padded to the longest example of all.
+    """Numbers of hints to pad batches to, so that not every step is padded to the longest example of all.
 
     The longest of n drawn lengths is at most t with probability F(t)^n; the buckets cut its distribution into equal
     parts.

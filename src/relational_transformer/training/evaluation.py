@@ -1,4 +1,4 @@
-"""Scores of a fleet on a split, computed where the data is, without waiting for the device."""
+"""Scores of a fleet on a split, computed on the device without waiting for it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,27 +21,28 @@ from .data import Split
 from .fused_step import kernel_layers
 
 CHANNELS_AT_ONCE = {"cuda": 100_000_000, "cpu": 40_000_000}
-"""Channels of the edge vectors of all seeds that are evaluated together: enough to fill the device, and it bounds the
-memory."""
+"""Channels of the edge vectors of all seeds in one chunk: enough to fill the device, few enough for its memory."""
 
 CHANNELS_IN_CACHE = 20_000_000
-"""The same where layers are kernels, which need fewer graphs to fill the device: three graphs of 16 nodes, or two of
-20, for each multiprocessor of an H200; and their edges, 40 MB, about fill its cache. Shorter parts have fewer steps."""
+"""`CHANNELS_AT_ONCE` where layers are fused kernels, which need fewer graphs to fill the device: three graphs of 16
+nodes, or two of 20, for each multiprocessor of an H200. Their edges, 40 MB, about fill its cache. Smaller chunks waste
+fewer steps on examples that have ended."""
 
 EDGES_WORTH_COMPILING = 100_000_000
-"""Edges of all steps and seeds from which on compiling saves more time than it takes, if scores are wanted once."""
+"""The number of edges, over all steps and seeds, from which compiling saves more time than it takes for a single
+evaluation."""
 
 
 @dataclass(frozen=True)
-class Part:
-    """Examples that go together through the steps that the longest of them needs.
+class Chunk:
+    """Examples that are evaluated together, for as many steps as the longest of them has.
 
     All tensors are [S, B, ...]; the seeds are views of one and the same data.
 
     Attributes:
-        first_hints: true hints of the first step.
-        counted: which examples are scored, bool; the others fill up the part.
-        keeps_output: for every step, whose outputs replace those of the steps before, bool.
+        first_hints: the true hints of the first step.
+        counted: whether an example is scored, bool; the others are padding.
+        keeps_output: for every step, whether its outputs replace those of earlier steps, bool.
     """
 
     inputs: Packed
@@ -55,31 +56,31 @@ class Part:
         return len(self.keeps_output)
 
 
-def cut_by_length(split: Split, num_seeds: int, most: int) -> list[Part]:
-    """Parts of at most `most` examples, all of one size, in order of length: an example that has ended needs no more
-    steps, so short ones are not to wait for long ones. The first part is filled up with its shortest example."""
-    size = size_of_parts(len(split), most)
+def cut_by_length(split: Split, num_seeds: int, most: int) -> list[Chunk]:
+    """Chunks of at most `most` examples, all of one size, in order of length, so that short examples are not carried
+    through the steps of long ones. The first chunk is padded with copies of its shortest example."""
+    size = size_of_chunks(len(split), most)
     order = split.lengths.argsort(stable=True)
     missing = -len(split) % size
     filled = torch.cat([order[:1].expand(missing), order])
     counted = torch.arange(len(filled), device=order.device) >= missing
     return [
-        _make_part(split, index, of_part, num_seeds)
-        for index, of_part in zip(filled.split(size), counted.split(size), strict=True)
+        _make_chunk(split, index, of_chunk, num_seeds)
+        for index, of_chunk in zip(filled.split(size), counted.split(size), strict=True)
     ]
 
 
-def size_of_parts(count: int, most: int) -> int:
-    """Into parts of how many examples to cut a split: at most `most`, and such that little is left to fill up.
+def size_of_chunks(count: int, most: int) -> int:
+    """The size of equal chunks of `count` examples: at most `most`, with little padding.
 
-    >>> size_of_parts(2048, 700), size_of_parts(2048, 135), size_of_parts(32, 700), size_of_parts(31, 10)
+    >>> size_of_chunks(2048, 700), size_of_chunks(2048, 135), size_of_chunks(32, 700), size_of_chunks(31, 10)
     (683, 128, 32, 8)
     """
     number = -(-count // most)
     return -(-count // number)
 
 
-def _make_part(split: Split, index: Tensor, counted: Tensor, num_seeds: int) -> Part:
+def _make_chunk(split: Split, index: Tensor, counted: Tensor, num_seeds: int) -> Chunk:
     batch = split.gather(index.unsqueeze(0), 1)
     lengths = batch.lengths[0]
 
@@ -89,21 +90,21 @@ def _make_part(split: Split, index: Tensor, counted: Tensor, num_seeds: int) -> 
     def each(features: Packed) -> Packed:
         return {key: for_all(data) for key, data in features.items()}
 
-    # One tensor a step, and not rows of one: the compiler copies what is not aligned.
+    # A tensor for each step, not rows of one tensor: the compiler copies unaligned rows.
     keeps_output = [
         for_all(((lengths > step + 1) | (step == 0)).unsqueeze(0)) for step in range(max(1, int(lengths.max()) - 1))
     ]
     hints = {key: hint[0] for key, hint in batch.hints.items()}
-    return Part(
+    return Chunk(
         each(batch.inputs), each(hints), each(batch.outputs), for_all(counted.clone().unsqueeze(0)), keeps_output
     )
 
 
 class Evaluator:
-    """Runs a fleet on its own hints over a split and scores the outputs, micro-averaged over the whole split.
+    """Runs a fleet on its own hints over a split and scores its outputs, micro-averaged over the split.
 
-    Examples are taken in order of length, so that short ones are not carried along with long ones. Where every layer
-    fits one kernel, steps are those of `FusedEvaluation`; else whole ones.
+    Examples are taken in order of length, so that short ones are not carried through the steps of long ones.
+    `FusedEvaluation` runs them where every layer is one fused kernel, `WholeEvaluation` elsewhere.
     """
 
     def __init__(
@@ -116,21 +117,21 @@ class Evaluator:
         self._fused = FusedEvaluation(pieces, network, split.num_nodes, precision)
         channels = num_seeds * split.num_nodes**2 * network.hidden_size
         at_once = CHANNELS_IN_CACHE if self._fused.fits else CHANNELS_AT_ONCE[device.type]
-        self.parts = cut_by_length(split, num_seeds, max(1, at_once // channels))
+        self.chunks = cut_by_length(split, num_seeds, max(1, at_once // channels))
 
     @torch.no_grad()
     def scores(self, parameters: Parameters) -> Tensor:
         """The score of every seed, float64 [S]; parameters [S, *shape] by name."""
         count = (self._fused if self._fused.fits else self._whole).counter(parameters)
         counts: Packed = {}
-        for part in self.parts:
-            for key, more in count(part).items():
+        for chunk in self.chunks:
+            for key, more in count(chunk).items():
                 counts[key] = counts[key] + more if key in counts else more
         return torch.vmap(lambda counts: mean_score(self.network.outputs, counts))(counts)
 
 
 class WholeEvaluation:
-    """Counts what a score is made of, by steps of the network as it is defined."""
+    """Counts what a score is computed from, by whole steps of the network."""
 
     def __init__(self, pieces: Pieces, network: Network, precision: Precision) -> None:
         self.network = network
@@ -139,31 +140,31 @@ class WholeEvaluation:
         self._start = over_seeds(network, "initial_carry")
         self._advance = pieces.of(network, "advance")
 
-    def counter(self, parameters: Parameters) -> Callable[[Part], Packed]:
-        """What counts a part, [S, 3, F] by key, with these parameters."""
+    def counter(self, parameters: Parameters) -> Callable[[Chunk], Packed]:
+        """A function that counts a chunk with these parameters, [S, 3, F] by key."""
         return partial(
             self._count, {name: for_computing(values, self.precision) for name, values in parameters.items()}
         )
 
-    def _count(self, parameters: Parameters, part: Part) -> Packed:
-        encoded = self._encode(parameters, part.inputs)
+    def _count(self, parameters: Parameters, chunk: Chunk) -> Packed:
+        encoded = self._encode(parameters, chunk.inputs)
         carry = self._start(parameters, encoded)
-        is_first, is_later = torch.ones_like(part.counted), torch.zeros_like(part.counted)
-        for step, keeps_output in enumerate(part.keeps_output):
+        is_first, is_later = torch.ones_like(chunk.counted), torch.zeros_like(chunk.counted)
+        for step, keeps_output in enumerate(chunk.keeps_output):
             forced = is_later if step else is_first
-            carry = self._advance(parameters, encoded, carry, part.first_hints, forced, keeps_output)
+            carry = self._advance(parameters, encoded, carry, chunk.first_hints, forced, keeps_output)
 
         def count(logits: Packed, truth: Packed, counted: Tensor) -> Packed:
             return count_all(self.network.outputs, logits, truth, example_mask=counted)
 
-        return torch.vmap(count)(carry.outputs, part.outputs, part.counted)
+        return torch.vmap(count)(carry.outputs, chunk.outputs, chunk.counted)
 
 
 class FusedEvaluation:
-    """Counts what a score is made of, as steps of `Network.advance` would, where every layer fits one kernel.
+    """Counts what a score is computed from, as `WholeEvaluation` does, where every layer is one fused kernel.
 
-    What lies between the layers of one step and those of the next is one compiled piece (`folded_steps.py`); weights
-    are laid out for the kernels once for all parts of a split.
+    All operations between the layers of one step and those of the next are one compiled function (`folded_steps.py`).
+    The weights are laid out for the kernels once for all chunks of a split.
     """
 
     def __init__(self, pieces: Pieces, network: Network, num_nodes: int, precision: Precision) -> None:
@@ -175,21 +176,21 @@ class FusedEvaluation:
 
     @property
     def fits(self) -> bool:
-        """Whether all layers are kernels as things are now."""
+        """Whether all layers run as fused kernels now; `use_kernels` may switch them off."""
         return self.layers.fit
 
-    def counter(self, parameters: Parameters) -> Callable[[Part], Packed]:
-        """What counts a part, [S, 3, F] by key, with these parameters."""
+    def counter(self, parameters: Parameters) -> Callable[[Chunk], Packed]:
+        """A function that counts a chunk with these parameters, [S, 3, F] by key."""
         others, laid_out = self._lay_out(parameters, self.layers.orders)
         return partial(self._count, others, self.layers.inference(laid_out))
 
-    def _count(self, others: Parameters, layers: Callable[..., tuple[Tensor, Tensor]], part: Part) -> Packed:
-        folded, (carry, nodes, edges) = self._begin(others, part.inputs, part.first_hints)
+    def _count(self, others: Parameters, layers: Callable[..., tuple[Tensor, Tensor]], chunk: Chunk) -> Packed:
+        folded, (carry, nodes, edges) = self._begin(others, chunk.inputs, chunk.first_hints)
         nodes, edges = layers(nodes, edges)
-        for keeps_output in part.keeps_output[:-1]:
+        for keeps_output in chunk.keeps_output[:-1]:
             carry, nodes, edges = self._go_on({}, folded, carry, keeps_output, nodes, edges)
             nodes, edges = layers(nodes, edges)
-        return self._score({}, folded, carry, part.keeps_output[-1], nodes, edges, part.outputs, part.counted)
+        return self._score({}, folded, carry, chunk.keeps_output[-1], nodes, edges, chunk.outputs, chunk.counted)
 
     def _parameters(self, parameters: Parameters, orders: Orders) -> tuple[Parameters, ForInference]:
         cast = {name: for_computing(values, self.precision) for name, values in parameters.items()}
@@ -201,11 +202,11 @@ def count_answers(
     network: Network, folded: Folded, carry: FoldedCarry, keeps_output: Tensor, nodes: Tensor, edges: Tensor | None,
     truth: Packed, counted: Tensor,
 ) -> Packed:  # fmt: skip
-    """What counts in the answers after the last step, by key."""
+    """The counts of the outputs after the last step, by key."""
     logits = answer(network, folded, carry, keeps_output, nodes, edges)
     return count_all(network.outputs, logits, truth, example_mask=counted)
 
 
 def edges_of_steps(split: Split, num_seeds: int) -> int:
-    """How many edges the seeds update on a split, all steps together."""
+    """The number of edges that all seeds update on a split, over all steps."""
     return num_seeds * split.num_nodes**2 * int(split.host_lengths.sum())

@@ -1,4 +1,4 @@
-"""Steps of a network whose layers are kernels of their own: the layers, and compiled pieces between them."""
+"""Training steps of a network whose layers are fused kernels: the layers, and compiled functions between them."""
 
 from copy import copy
 from functools import partial
@@ -22,12 +22,12 @@ from relational_transformer.reasoning.steps import Step
 from .data import outputs_of
 
 PREFIX = "processor.transformer.layers."
-"""What names of the layers' parameters begin with."""
+"""The prefix of the names of the layers' parameters."""
 
 
 def kernel_layers(network: Network, num_nodes: int, precision: Precision, device: torch.device) -> KernelLayers:
-    """The layers of a network on graphs of so many nodes; also of a subclass of its processor that leaves its steps as
-    they are."""
+    """The layers of a network on graphs of `num_nodes` nodes; none if the processor is no plain relational transformer.
+    A subclass of it that overrides no method of a step counts as plain."""
     processor = network.processor
     if (
         not isinstance(processor, RelationalProcessor)
@@ -40,18 +40,19 @@ def kernel_layers(network: Network, num_nodes: int, precision: Precision, device
 
 
 class OfTrajectory(NamedTuple):
-    """What the steps of a trajectory take: parameters outside of the layers, one vector, and those of the layers."""
+    """The parameters as all steps of a trajectory read them: those outside of the layers as one vector, and those of
+    the layers."""
 
     others: Tensor
     layers: LaidOut
 
 
 class FusedSteps:
-    """Runs the steps of a trajectory as `Network.training_step` would, where every layer fits one kernel.
+    """Runs the steps of a trajectory as `Network.training_step` does, where every layer is one fused kernel.
 
-    What lies between the layers of one step and those of the next is one compiled piece (`folded_steps.py`); the layers
-    themselves are a trajectory of `KernelLayers`. Both deal with their parameters once for all steps, so a step has the
-    fewest launches and adds up the fewest gradients.
+    All operations between the layers of one step and those of the next are one compiled function (`folded_steps.py`).
+    The layers themselves are a trajectory of `KernelLayers`. Both prepare their parameters once for all steps, which
+    keeps the launches of a step and the sums of gradients few.
     """
 
     def __init__(self, pieces: Pieces, network: Network, fleet: Fleet, num_nodes: int, precision: Precision) -> None:
@@ -65,18 +66,18 @@ class FusedSteps:
         self._between, self._leave = pieces.of(network, between), pieces.of(network, leave)
 
     def of_size(self, num_nodes: int) -> Self:
-        """The same for graphs of so many nodes, through the same compiled functions."""
+        """A copy for graphs of `num_nodes` nodes that shares the compiled functions."""
         other = copy(self)
         other.layers = self._layers_of(num_nodes)
         return other
 
     @property
     def fits(self) -> bool:
-        """Whether all layers are kernels as things are now."""
+        """Whether all layers run as fused kernels now; `use_kernels` may switch them off."""
         return self.layers.fit
 
     def begin(self, values: Tensor) -> OfTrajectory:
-        """The parameters, a vector like `fleet.values`, as the steps of a trajectory take them."""
+        """Prepare the parameters, a vector like `fleet.values`, for the steps of a trajectory."""
         return self._lay_out(values, self.layers.orders)
 
     def _parameters(self, values: Tensor, orders: Orders) -> OfTrajectory:
@@ -85,9 +86,9 @@ class FusedSteps:
         return OfTrajectory(others, self.layers.lay_out(by_name, orders))
 
     def run(self, parameters: OfTrajectory, batch: Batch, steps: list[Step]) -> Tensor:
-        """The losses [S] of a batch after all of its steps."""
+        """The losses [S] of a batch over all of its steps."""
         folded, (carry, nodes, edges) = self._begin(parameters.others, batch.inputs, steps[0].hints)
-        carry = _like_later_ones(carry)
+        carry = _requiring_gradients(carry)
         trajectory = self.layers.trajectory(parameters.layers, len(steps), graphs=nodes.shape[1])
         for number, step in enumerate(steps[:-1]):
             nodes, edges = trajectory(number, nodes, edges)
@@ -96,10 +97,11 @@ class FusedSteps:
         return self._leave({}, folded, carry, steps[-1], outputs_of(batch), nodes, edges)
 
     def kept_bytes(self, num_steps: int, graphs: int) -> int:
-        """What the layers keep for the backward pass of so many steps."""
+        """The bytes that the layers keep for the backward pass of `num_steps` steps."""
         return self.layers.kept_bytes(num_steps, self.fleet.num_seeds, graphs) if self.fits else 0
 
 
-def _like_later_ones(carry: FoldedCarry) -> FoldedCarry:
-    """The first carry with gradients where later ones have them, so that to the compiler all steps are alike."""
+def _requiring_gradients(carry: FoldedCarry) -> FoldedCarry:
+    """The first carry, with gradients required wherever later carries have them, so that all steps share one compiled
+    function."""
     return tree_map_only(Tensor, lambda leaf: leaf if leaf.requires_grad else leaf.requires_grad_(), carry)

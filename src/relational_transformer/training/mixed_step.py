@@ -1,4 +1,4 @@
-"""Training steps on examples of several sizes that take turns, every size with recorded steps of its own."""
+"""Training steps on examples of several sizes in turn. Every size has captured steps of its own."""
 
 from collections.abc import Sequence
 
@@ -9,10 +9,11 @@ from .step import TrainingStep
 
 
 class MixedSteps:
-    """Step k has size k modulo their number. What is compiled, the parameters and the sums over steps are shared.
+    """Step k has size number k modulo the number of sizes. All sizes share the compiled functions, the parameters and
+    the sums over steps.
 
     Args:
-        sizes: the steps of each size, as `TrainingStep.of_size` makes them of the first; the largest comes last.
+        sizes: the training steps of each size, all made by `TrainingStep.of_size`; the largest comes last.
     """
 
     def __init__(self, sizes: Sequence[TrainingStep]) -> None:
@@ -28,7 +29,7 @@ class MixedSteps:
 
     @property
     def recompute(self) -> bool | None:
-        """As of a `TrainingStep`; the largest size decides for all."""
+        """As for a `TrainingStep`. The largest size decides for all."""
         return self.sizes[-1].recompute
 
     @recompute.setter
@@ -42,7 +43,7 @@ class MixedSteps:
         return all(size.layers_are_kernels for size in self.sizes)
 
     def load(self, draws: Sequence[Draw], position: int = 0) -> None:
-        """Take what the next steps of each size are made of; step `position` of all of them comes next."""
+        """Load the random numbers of the next steps of each size; step number `position` of all is the next one."""
         for turn, (size, drawn) in enumerate(zip(self.sizes, draws, strict=True)):
             size.load(drawn, -((turn - position) // len(self.sizes)))
 
@@ -51,9 +52,9 @@ class MixedSteps:
         self.sizes[0].forget()
 
     def make(self, number: int) -> None:
-        """Training step `number` of those loaded; they must be made in order."""
+        """Run training step `number` of those loaded. Steps must be run in order."""
         *others, largest = self.sizes
-        largest.begin()  # first: the others then use its memory again
+        largest.begin()  # first: the others reuse its memory
         self.recompute = largest.recompute
         for size in reversed(others):
             size.begin()

@@ -1,4 +1,4 @@
-"""Where training examples come from: a training set on the device, or fresh ones for every part of a run."""
+"""The two sources of training examples: a training set on the device, or fresh examples for every part of a run."""
 
 from relational_transformer.runs.task import Start
 
@@ -10,10 +10,10 @@ from .step import TrainingStep
 
 
 class TrainingSet:
-    """The paper's: examples are drawn from a set, with replacement.
+    """The source of the paper's protocol: examples are drawn from a training set, with replacement.
 
     Attributes:
-        steps: what makes the training steps.
+        steps: the training steps.
     """
 
     def __init__(self, config: TrainConfig, start: Start) -> None:
@@ -22,7 +22,7 @@ class TrainingSet:
         self.steps = _steps_on(self.split, config, start)
 
     def load(self, part: int, position: int) -> None:
-        """Draw what the steps of a part are made of; its step number `position` comes next."""
+        """Draw the random numbers of a part, whose step number `position` is the next one."""
         config, split = self.config, self.split
         drawn = draw(
             config.seeds,
@@ -36,12 +36,12 @@ class TrainingSet:
         self.steps.load(drawn, position)
 
     def head(self, count: int) -> Split:
-        """The first examples, to be scored."""
+        """The first examples, for scoring."""
         return self.split.head(count)
 
 
 class FreshData:
-    """The modern protocol's: a part of a run is made of a block of examples of its own, in which sizes take turns."""
+    """The source of the modern protocol: every part of a run has a block of new examples, of several sizes in turn."""
 
     def __init__(self, config: TrainConfig, start: Start) -> None:
         self.config, self.network, self.device = config, start.model, start.device
@@ -64,7 +64,7 @@ class FreshData:
         )
 
     def load(self, part: int, position: int) -> None:
-        """As that of `TrainingSet`."""
+        """See `TrainingSet.load`."""
         config, block = self.config, self.blocks.get(part)
         draws = []
         for turn, (examples, size) in enumerate(zip(block.sizes, self.sizes, strict=True)):
@@ -76,7 +76,7 @@ class FreshData:
         self.steps.load(draws, position)
 
     def head(self, count: int) -> Split:
-        """Examples of the largest size like those that were trained on. Training is over: no more are made."""
+        """Examples of the largest size, for scoring after training. Stops the making of training examples."""
         self.blocks.close()
         return load_split(self.network, self.largest, self.device).head(count)
 

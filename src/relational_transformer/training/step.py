@@ -1,4 +1,5 @@
-"""One training step of a whole fleet: forward through the trajectory, backward, Adam; on CUDA one graph launch."""
+"""One training step of a whole fleet: forward through the trajectory, backward, Adam. On CUDA it is one launch of a
+graph."""
 
 from collections.abc import Sequence
 from copy import copy
@@ -28,18 +29,18 @@ from .fused_step import FusedSteps
 
 
 class TrainingStep:
-    """Makes training steps that were drawn beforehand (`load`, then `make` for each of them).
+    """Runs training steps whose random numbers were drawn beforehand: `load` them, then `make` each step.
 
-    There are two ways through a trajectory. Where every layer is one fused kernel, compiled pieces run between the
-    layers (`FusedSteps`); else each step of the algorithm is one compiled function, computed again in the backward
-    pass where memory would run out. Nothing here waits for the device: what a step needs to know on the host, its
-    number of hints, comes from the draw.
+    There are two strategies. Where every layer is one fused kernel, compiled functions run between the layers
+    (`FusedSteps`). Elsewhere each step of the algorithm is one compiled function, which is recomputed in the backward
+    pass if memory is short. No method waits for the device: the host knows the number of hints of a step from its
+    random numbers.
 
     Attributes:
         losses: the loss of every seed summed over the steps since `forget`, [S].
         finite: whether every loss of a seed so far was a finite number, bool [S].
-        recompute: whether steps of the trajectory are recomputed in the backward pass; None until the first step has
-            decided.
+        recompute: whether steps of the trajectory are recomputed in the backward pass; None until the first training
+            step has decided.
     """
 
     def __init__(
@@ -72,8 +73,8 @@ class TrainingStep:
         self._fused = FusedSteps(pieces, network, fleet, split.num_nodes, precision)
 
     def of_size(self, split: Split, buckets: Sequence[int]) -> Self:
-        """The same on examples of another size, padded to these numbers of hints: what is compiled is shared, and what
-        a step changes is too, but for the place among the steps that are loaded."""
+        """Training steps on examples of another size, padded to these numbers of hints. They share the compiled
+        functions and all that a step changes, except the position among the loaded steps."""
         other = copy(self)
         other.buckets = list(buckets)
         other.position = torch.zeros_like(self.position)
@@ -84,8 +85,8 @@ class TrainingStep:
         return other
 
     def use(self, split: Split, num_hints: int) -> None:
-        """Train on these examples from now on, which are padded to so many hints. They lie where those before them
-        lay, unless one has more hints than any before: then everything is recorded anew."""
+        """Train on these examples from now on, padded to `num_hints` hints. Their tensors are those of the examples
+        before them, except if one example has more hints than any before: then all graphs are captured again."""
         if num_hints > max(self.buckets):
             self.buckets.append(num_hints)
             self._graphs.forget()
@@ -97,7 +98,7 @@ class TrainingStep:
         return self._fused.fits and not self.recompute
 
     def load(self, drawn: Draw, position: int = 0) -> None:
-        """Take what the next steps are made of; number `position` of them comes next."""
+        """Load the random numbers of the next steps; step number `position` of them is the next one."""
         longest = self.split.host_lengths[drawn.index].max(axis=(1, 2))
         self.hints_of_step = [min(bucket for bucket in self.buckets if bucket >= need) for need in longest]
         self.index = self._placed(self.index, drawn.index)
@@ -111,8 +112,8 @@ class TrainingStep:
         self.losses.zero_()
 
     def _placed(self, tensor: Tensor | None, array: np.ndarray) -> Tensor:
-        """The numbers of some steps on the device: in the tensor that was there before, if it has room for them, as in
-        the last part of a run, so that nothing is captured or compiled anew."""
+        """The random numbers of some steps on the device. They are written into the tensor of earlier ones if it is
+        large enough, so that nothing is captured or compiled again."""
         data, number = torch.from_numpy(array), len(array)
         if tensor is None or number > len(tensor) or tensor.shape[1:] != data.shape[1:]:
             self._graphs.forget()
@@ -121,15 +122,15 @@ class TrainingStep:
         return tensor
 
     def begin(self) -> None:
-        """Decide whether to recompute, unless that was done; on CUDA, record all graphs that are not there."""
+        """Decide whether to recompute, if that is not decided yet; on CUDA, capture all graphs that are missing."""
         if self.recompute is None:
             self.recompute = self._must_recompute()
-        if not self._graphs.are_recorded:  # the longest first, whose memory the others then use again
+        if not self._graphs.are_recorded:  # the longest first, whose memory the others reuse
             for bucket in reversed(self.buckets):
                 self._graphs.record(bucket, partial(self._train, bucket))
 
     def make(self, number: int) -> None:
-        """Training step `number` of those loaded; they must be made in order."""
+        """Run training step `number` of those loaded. Steps must be run in order."""
         self.begin()
         num_hints = self.hints_of_step[number]
         self._graphs.run(num_hints, partial(self._train, num_hints))
@@ -145,14 +146,14 @@ class TrainingStep:
         return self._loss({}, outputs_of(batch), carry._replace(hints={}))
 
     def _run(self, values: Tensor, inputs: Packed, steps: list[Step]) -> Carry:
-        """The carry after all steps, each of which computes all that it needs.
+        """The carry after all steps.
 
-        Steps take the parameters whole and not by name, so that over the steps one gradient is added up and not a
-        hundred.
+        Steps take the parameters as one vector, so that autograd sums one gradient over the steps and not one for each
+        parameter.
         """
         values = for_computing(values, self.precision)
         encoded = self._encode(values, inputs)
-        carry = like_later_ones(self.network, self._start(values, encoded))
+        carry = requiring_gradients(self.network, self._start(values, encoded))
         for step in steps:
             carry = self._advance(values, encoded, carry, step)
         return carry
@@ -172,12 +173,13 @@ class TrainingStep:
         self._tally(self.losses, self.finite, self.position, losses.detach())
 
     def _forward(self, num_hints: int) -> tuple[Tensor, Tensor]:
-        """Losses [S] of the next step that was loaded, and the parameters that they can be differentiated by."""
+        """The losses [S] of the next loaded step, and the leaf tensor of parameters to differentiate by."""
         drawn = self.index, self.teacher_forced, self.position, self.uniform
         batch, schedule = self._prepared(self.split.examples, *drawn)
         forced, is_target, keeps_output = (tensor[: max(1, num_hints - 1)] for tensor in schedule[:3])
         hints = {key: hint[:num_hints] for key, hint in batch.hints.items()}
-        # A new leaf every time: autograd ties a leaf to the stream of its first use, a graph is captured on another.
+        # A new leaf every time: autograd ties a leaf to the stream of its first use, and a graph is captured on another
+        # stream.
         values = self.fleet.values.detach().requires_grad_()
         steps = make_steps(hints, Schedule(forced, is_target, keeps_output, schedule.totals))
         return self.loss(values, batch, steps), values
@@ -185,9 +187,8 @@ class TrainingStep:
     def _prepare(
         self, examples: Batch, index: Tensor, teacher_forced: Tensor, position: Tensor, uniform: Tensor | None
     ) -> tuple[Batch, Schedule]:
-        """Batch and schedule of the next step, for hints and steps of the longest trajectories, so that there is one
-        function to compile: what lies beyond the lengths of a batch counts nowhere. Every row of theirs is aligned, so
-        that to the compiler all steps are alike."""
+        """Batch and schedule of the next step, padded to the longest trajectories, so that there is one function to
+        compile. Padding enters no loss. All rows are aligned, so that all steps share one compiled function."""
         batch = take(examples, index.index_select(0, position).squeeze(0))
         forced = teacher_forced.index_select(0, position).squeeze(0)
         by_seed = batch._replace(hints={key: hint.transpose(0, 1) for key, hint in batch.hints.items()})
@@ -199,7 +200,7 @@ class TrainingStep:
         return aligned, Schedule(forced, is_target, keeps_output, schedule.totals)
 
     def _must_recompute(self) -> bool:
-        """Whether the activations of the longest trajectories would take too much of the memory that is free."""
+        """Whether the activations of the longest trajectories would take too much of the free memory."""
         most = max(self.buckets)
         if most <= 3:
             return False
@@ -213,10 +214,10 @@ class TrainingStep:
 
 
 def linears_of_encoders(network: nn.Module) -> dict[str, Tensor]:
-    """The weights of encoders by name, and of each of their rows the number of the Linear that it belongs to.
+    """The weights of encoders by name, with the number of the Linear that each of their rows belongs to.
 
-    The published training skips a Linear (and its moments) in a step in which its whole gradient is exactly zero. That
-    happens where a feature is zero in a whole batch, so it is looked at for the encoders.
+    The published training skips a Linear and its moments in a step in which its whole gradient is exactly zero. That
+    happens in encoders, where a feature is zero in a whole batch.
     """
     found = {}
     for name, encoder in network.named_modules():
@@ -228,8 +229,9 @@ def linears_of_encoders(network: nn.Module) -> dict[str, Tensor]:
     return found
 
 
-def like_later_ones(network: Network, carry: Carry) -> Carry:
-    """The first carry with gradients where later ones have them, so that to the compiler all steps are alike."""
+def requiring_gradients(network: Network, carry: Carry) -> Carry:
+    """The first carry, with gradients required wherever later carries have them, so that all steps share one compiled
+    function."""
     marked = tree_map_only(Tensor, lambda leaf: leaf.contiguous().requires_grad_(), carry._replace(hints={}))
     learnt = {group.key for group in network.hints if network.learns_through(group)}
     hints = {key: hint.contiguous().requires_grad_(key in learnt) for key, hint in carry.hints.items()}
@@ -237,7 +239,7 @@ def like_later_ones(network: Network, carry: Carry) -> Carry:
 
 
 def tally(total: Tensor, finite: Tensor, position: Tensor, losses: Tensor) -> None:
-    """Add the losses [S] of a step to their total, note whether they are finite, and go on to the next; in place."""
+    """Add the losses [S] of a step to `total`, update `finite`, and advance `position`; all in place."""
     total += losses
     finite &= losses.isfinite()
     position += 1

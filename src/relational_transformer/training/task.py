@@ -1,4 +1,4 @@
-"""CLRS-30 as a task: an algorithm learnt by a fleet of networks, scored on larger inputs."""
+"""CLRS-30 as a task: a fleet of networks learns an algorithm and is tested on larger inputs."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -78,7 +78,7 @@ class CLRSTask(Task[TrainConfig]):
         return network_of(self.config)
 
     def linears(self, model: Network) -> Mapping[str, Tensor]:
-        """The published training of the paper's time left Linears without a gradient alone; the modern one does not."""
+        """The published training skips Linears whose gradient is zero; the modern protocol does not."""
         return {} if self.config.protocol.is_modern else linears_of_encoders(model)
 
     def start(self, start: Start) -> None:
@@ -162,14 +162,14 @@ def network_of(config: TrainConfig) -> Network:
 
 
 def flop(config: TrainConfig) -> float:
-    """Operations of a run with all its seeds: training, validations and the test.
+    """Floating-point operations of a run with all its seeds: training, validations and test.
 
-    One forward step is counted on the network itself; the number of steps is the mean of the algorithm's trajectories.
-    Padding shorter trajectories of a batch is not counted.
+    The operations of a forward step are counted by running the network. The number of steps is the mean over the
+    algorithm's trajectories, without the padding of batches.
     """
     protocol, size = config.protocol, TASK_SIZES[config.task]
     step = flop_of_step(config.task, config.settings, protocol.data)
-    step_in_test = step * (size.test_nodes / size.train_nodes) ** 2  # edges are most of it
+    step_in_test = step * (size.test_nodes / size.train_nodes) ** 2  # edges dominate the cost
     tested, validated = examples_of_test(config.task, protocol), examples_of_validation(config.task, protocol)
     validations = protocol.examples // protocol.validation_interval
     in_training = FORWARD_AND_BACKWARD * protocol.examples * _steps_of_example(config)
@@ -179,7 +179,8 @@ def flop(config: TrainConfig) -> float:
 
 
 def _steps_of_example(config: TrainConfig) -> float:
-    """Steps of a training example on average; a step on fewer nodes counts for as much as it has fewer edges."""
+    """The mean number of steps of a training example, in steps on `train_nodes` nodes: a step on a smaller graph counts
+    in proportion to its edges."""
     size = TASK_SIZES[config.task]
     if not config.protocol.is_modern:
         return size.train_hints - 1
@@ -192,12 +193,12 @@ def _steps_of_example(config: TrainConfig) -> float:
 
 
 SAMPLED = 32
-"""Examples of each size of the modern protocol whose steps are counted."""
+"""The number of examples, of each size of the modern protocol, over which steps are averaged."""
 
 
 @cache
 def flop_of_step(task: str, settings: Settings, data: ProtocolName = "paper") -> int:
-    """Operations of one forward step of the algorithm on one training example, encoders and decoders included."""
+    """Floating-point operations of one forward step on one training example, encoders and decoders included."""
     spec: Spec = spec_of(task, protocol=data)
     network = without_values(lambda: build_network(spec, settings))
     nodes = TASK_SIZES[task].train_nodes
@@ -215,7 +216,7 @@ def load_network(run: Path | str, seed: int | None = None) -> Network:
 
     >>> network = load_network("/no/such/run", seed=7)
     Traceback (most recent call last):
-    ValueError: /no/such/run is no run folder: it has no config.json
+    ValueError: /no/such/run is not a run folder: it has no config.json
     """
     trained = load_trained(CLRSTask, run)
     own = trained.parameters_of(trained.number_of(seed))
@@ -227,7 +228,7 @@ def load_network(run: Path | str, seed: int | None = None) -> Network:
 def evaluate_run(
     folder: RunFolder, device: torch.device, change: Callable[[Protocol], Protocol] = lambda protocol: protocol
 ) -> tuple[TrainConfig, list[float | None]]:
-    """Test scores of every seed of a run, under its own protocol or a changed one; None of a seed that failed."""
+    """The test scores of every seed of a run, under its own protocol or a changed one; None for a seed that failed."""
     _, config, best, good = load_trained(CLRSTask, folder)
     network = CLRSTask(config).build().to(device)
     set_precision(config.precision, network)

@@ -1,7 +1,7 @@
-"""`rt`: the command line. It finds the command, reads its arguments, and turns a user's mistake into one clear line.
+"""`rt`: the command line. It finds the command, reads its arguments, and turns a user's mistake into one line.
 
-Exit status: 0 done, 2 a mistake in what was asked, 130 stopped with Ctrl-C, 1 anything else (with its traceback; or in
-silence, where nobody reads the output any more, as in `rt report | head -1`).
+Exit status: 0 done, 2 a mistake in the command, 130 stopped with Ctrl-C, 1 any other error, with its traceback. A
+closed pipe (`rt report | head -1`) is status 1 without a message.
 """
 
 import contextlib
@@ -22,25 +22,25 @@ FAILURE, MISTAKE, INTERRUPTED = 1, 2, 130
 LONGEST_LINE = 1_000
 TRACEBACK_VARIABLE = "RT_TRACEBACK"
 OUT_OF_MEMORY = re.compile("can't allocate memory|out of memory")
-"""What torch says on a CPU and on a GPU."""
+"""Torch's messages on a CPU and on a GPU."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `rt` with these arguments (those of the process by default) and return its exit status."""
     status = _shielded(list(sys.argv[1:] if arguments is None else arguments))
     try:
-        if sys.stdout is not None:  # which it is where a shell has closed it
-            sys.stdout.flush()  # here, where it can be told that it cannot be written
+        if sys.stdout is not None:  # it is None where a shell has closed it
+            sys.stdout.flush()  # here, while an error can still be reported
     except OSError as error:
         _forget_output()
-        if isinstance(error, BrokenPipeError) or status:  # where there was a line already
+        if isinstance(error, BrokenPipeError) or status:  # an error was printed already
             return status or FAILURE
         return _say(f"the output cannot be written: {explain(error)}", MISTAKE)
     return status
 
 
 def _shielded(arguments: Sequence[str]) -> int:
-    """Run a command; whatever it ends with becomes an exit status and a line, unless it is an error of ours."""
+    """Run a command. Turn whatever it raises into an exit status and a line, except for bugs."""
     try:
         return carry_out(arguments)
     except SystemExit as stop:
@@ -54,7 +54,7 @@ def _shielded(arguments: Sequence[str]) -> int:
             raise
         return _say(f"there is not enough memory for this ({str(error).splitlines()[0]})", MISTAKE)
     except BrokenPipeError:
-        if not _nobody_reads():  # it is another pipe
+        if not _is_output_closed():  # another pipe
             raise
         return FAILURE
     except (ValueError, OSError, ModuleNotFoundError) as error:
@@ -65,7 +65,7 @@ def _shielded(arguments: Sequence[str]) -> int:
 
 
 def carry_out(arguments: Sequence[str]) -> int:
-    """Answer what `rt` answers itself, or run a command."""
+    """Print the help or the version, or run a command."""
     if not arguments:
         print(help_text(), file=sys.stderr)
         return MISTAKE
@@ -82,11 +82,11 @@ def carry_out(arguments: Sequence[str]) -> int:
 def run_command(name: str, arguments: Sequence[str]) -> None:
     """Import the command `name`, read its arguments into its dataclass, and run it.
 
-    Where the first argument names a variant of the command (`rt train lobster`), that is what is read and run.
+    If the first argument names a variant of the command (`rt train lobster`), the variant is run.
     """
     offered = commands.available()
     if name not in offered:
-        raise ValueError(f"there is no command {name!r}; the commands are: {', '.join(offered) or 'none yet'}")
+        raise ValueError(f"there is no command {name!r}; the commands are: {', '.join(offered)}")
     words, command = [name], offered[name]
     if arguments and arguments[0] in command.variants:
         words, command, arguments = [name, arguments[0]], command.variants[arguments[0]], arguments[1:]
@@ -126,13 +126,13 @@ def help_text() -> str:
             "rt COMMAND --help   explains one command and its arguments",
             "rt --version        says which version this is",
             "",
-            f"A mistake in what was asked ends with one line and status 2; {TRACEBACK_VARIABLE}=1 shows where it is.",
+            f"A mistake in a command ends with one line and status 2; {TRACEBACK_VARIABLE}=1 adds a traceback.",
         ]
     )
 
 
 def explain(error: Exception) -> str | None:
-    """One sentence for a user's mistake or a machine that refuses; None for an error that is not theirs."""
+    """One sentence on a user's mistake or an error of the system; None for a bug."""
     if isinstance(error, FileNotFoundError) and error.filename is not None:
         return f"there is no file or folder {str(error.filename)!r}"
     if isinstance(error, OSError) and error.strerror is not None:
@@ -146,7 +146,7 @@ def explain(error: Exception) -> str | None:
 
 
 def extra_of(module: str | None) -> str | None:
-    """The extra of this package that installs `module`, if there is one, as the package's own metadata tells."""
+    """The extra of this package that installs `module`, by the package's metadata; None where there is none."""
     root = (module or "").partition(".")[0]
     for requirement in _requirements():
         match = re.match(r"([\w-]+).*;\s*extra\s*==\s*['\"](\w+)['\"]", requirement)
@@ -163,16 +163,16 @@ def _requirements() -> list[str]:
 
 
 def _say(message: str, status: int) -> int:
-    """One line on stderr, whatever is in the message."""
+    """Print a message on stderr, made one printable line."""
     line = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in message)
     if len(line) > LONGEST_LINE:
         line = f"{line[: LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2 :]}"
-    with contextlib.suppress(OSError):  # nobody may be listening
+    with contextlib.suppress(OSError):  # standard error may be closed
         print(f"rt: {line}", file=sys.stderr, flush=True)
     return status
 
 
-def _nobody_reads() -> bool:
+def _is_output_closed() -> bool:
     """Whether standard output is a pipe that its reader has closed."""
     try:
         ready = select.poll()
@@ -183,7 +183,7 @@ def _nobody_reads() -> bool:
 
 
 def _forget_output() -> None:
-    """Let what could not be written go, which Python would try once more at its end."""
+    """Discard unwritten output, which Python would try to write again at its end."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

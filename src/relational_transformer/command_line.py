@@ -1,4 +1,4 @@
-"""Arguments of a command, read by tyro into its dataclass. A mistake is a ValueError of one sentence."""
+"""Reads the arguments of a command into its dataclass, with tyro. A mistake is a ValueError of one sentence."""
 
 import contextlib
 import io
@@ -12,7 +12,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 Arguments = TypeVar("Arguments")
 
 MISTAKE = 2
-"""The status with which tyro ends where it could not read what was given."""
+"""The exit status of tyro where it could not read the arguments."""
 STYLES = re.compile(r"\x1b\[[0-9;]*m")
 BORDERS = "│ \n"
 RULE = re.compile(r"[─╭╮╰╯-]*")
@@ -21,8 +21,8 @@ RULE = re.compile(r"[─╭╮╰╯-]*")
 def read_arguments(
     kind: type[Arguments], arguments: Sequence[str], program: str, description: str, default: Arguments | None = None
 ) -> Arguments:
-    """The dataclass `kind` as the words of a command line fill it, with what is not given from `default`. Asked for
-    help, it prints that and ends Python."""
+    """Read a command line into the dataclass `kind`, with other defaults from `default`. With --help, print the help
+    and exit."""
     import tyro  # here, because it comes with an extra
 
     options: dict[str, Any] = {} if default is None else {"default": default}
@@ -47,7 +47,7 @@ def read_arguments(
 
 
 def said_before(words: Sequence[str], **defaults: str) -> dict[str, str]:
-    """The values of some options, before all others are read, whose defaults depend on them.
+    """The values of options on which the defaults of other options depend, read before all others.
 
     >>> said_before(["bfs", "--model", "pgn", "--seeds=3"], model="rt", seeds="1", protocol="paper")
     {'model': 'pgn', 'seeds': '3', 'protocol': 'paper'}
@@ -62,7 +62,7 @@ def said_before(words: Sequence[str], **defaults: str) -> dict[str, str]:
 
 
 def sentence_of(box: str) -> str:
-    """What tyro says in a box, in one sentence: the part above the first rule, and the options it takes for meant.
+    """The error that tyro prints in a box, as one sentence: the part above the first rule, and the options it suggests.
 
     >>> sentence_of("╭ Title ╮\\n│ Unrecognized options: --sedes │\\n│ ─── │\\n│ Perhaps: │\\n│   --seeds INT │\\n╰──╯")
     'unrecognized options: --sedes; did you mean --seeds?'
@@ -86,7 +86,7 @@ def sentence_of(box: str) -> str:
 
 @contextlib.contextmanager
 def _wide_unless_help(arguments: Sequence[str]) -> Iterator[None]:
-    """A terminal so wide that no line of an error is broken in the middle of a word."""
+    """Pretend that the terminal is very wide, so that no line of an error is broken."""
     if {"-h", "--help"} & set(arguments):
         yield
         return
@@ -101,7 +101,8 @@ def _wide_unless_help(arguments: Sequence[str]) -> Iterator[None]:
 
 
 def _plain_values() -> Any:
-    """How words become numbers, in plain English where they do not; `--seeds INT` also where None is the default."""
+    """A registry for tyro that reads numbers and paths with plain error messages, and shows `--seeds INT` for `int |
+    None`."""
     from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
     registry = ConstructorRegistry()

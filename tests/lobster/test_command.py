@@ -60,7 +60,7 @@ def test_a_table_has_the_means_of_what_there_is(capsys, monkeypatch):
 
 def test_saying_it_twice_is_one_clear_line(tmp_path: Path, capsys):
     assert cli.main([*ARGUMENTS, "--examples", "5", "--out", str(tmp_path / "run")]) == 2
-    assert capsys.readouterr().err == "rt: --epochs and --examples say the same in two ways: give one of them\n"
+    assert capsys.readouterr().err == "rt: --epochs and --examples both set the length of training: give one of them\n"
     assert not (tmp_path / "run").exists()
 
 

@@ -22,7 +22,7 @@ def test_a_markdown_file_gets_no_other_format(tmp_path):
     readme = tmp_path / "README.md"
     readme.write_text(text := f"{BEGIN}\nold\n{END}\n")
     write_result(tmp_path / "runs" / "a", "bfs", [0.99])
-    with pytest.raises(ValueError, match="into a Markdown file, and not as csv"):
+    with pytest.raises(ValueError, match="into a Markdown file: leave out --format csv"):
         run(ReportArguments(results=tmp_path / "runs", write=readme, format="csv"))
     assert readme.read_text() == text
 

@@ -159,9 +159,9 @@ def test_moves_are_replayed(trained, capsys):
         (["--moves", "r", "--level", "-1"], "there are levels 0 to 4, not -1"),
         (["nowhere"], "nowhere is not a run folder"),
         (["nowhere", "--moves", "r"], "not both"),
-        (["--moves", "r", "--seed", "0"], "--seed and --greedy are of an agent"),
-        (["--moves", "r", "--greedy"], "--seed and --greedy are of an agent"),
-        (["--moves", "r", "--delay", "-1"], "delay must be a number of seconds from 0 on, got -1"),
+        (["--moves", "r", "--seed", "0"], "--seed and --greedy need an agent"),
+        (["--moves", "r", "--greedy"], "--seed and --greedy need an agent"),
+        (["--moves", "r", "--delay", "-1"], "--delay must be a finite number of at least 0, got -1"),
     ],
 )
 def test_mistakes_end_with_one_line(trained, capsys, arguments: list[str], message: str):

@@ -96,7 +96,7 @@ def test_cheap_runs_are_first_alone_and_last_side_by_side(engine, tmp_path: Path
 
 @pytest.mark.parametrize("options", [{"processes": 0}, {"at_once": 0}, {"engine": "ray", "at_once": 3}])
 def test_a_plan_for_what_cannot_be_is_refused(tmp_path: Path, options: dict):
-    with pytest.raises(ValueError, match=r"must be at least 1, got 0|--at-once means nothing with --engine ray"):
+    with pytest.raises(ValueError, match=r"must be at least 1, got 0|--at-once has no effect with --engine ray"):
         reproduce(tmp_path, plan=True, where=EngineOptions(**options))
 
 
@@ -107,7 +107,7 @@ def test_a_plan_lists_runs_with_their_cost_and_starts_nothing(engine, tmp_path: 
     assert used.submitted == []
     assert not list(tmp_path.iterdir())
     assert "96 runs: 0 done, 0 begun, 96 not yet." in printed
-    assert "known when the first of them has ended" in printed
+    assert "The time left is known when the first run has ended" in printed
 
 
 def test_a_plan_knows_the_time_left_once_a_run_has_ended(engine, tmp_path: Path, capsys):
@@ -122,7 +122,7 @@ def test_a_plan_knows_the_time_left_once_a_run_has_ended(engine, tmp_path: Path,
     assert "2 to 3     0%" in new
     assert "1:00 min" in new
     assert "2 runs: 1 done, 0 begun, 1 not yet." in summary
-    assert "About 1:00 min of one slot's time left" in summary
+    assert "About 1:00 min left in one slot" in summary
 
 
 def test_parameters_are_counted_without_any_run(engine, tmp_path: Path, capsys):

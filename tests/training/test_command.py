@@ -93,7 +93,7 @@ def test_precision_is_chosen_by_the_device_and_recorded(trained, monkeypatch):
 
 def test_a_processor_is_asked_for_by_its_model(capsys):
     assert cli.main(["train", "bfs", "--processor", "mpnn", "--device", "cpu"]) == 2
-    assert "--model names the model, and with it its processor" in capsys.readouterr().err
+    assert "--model sets the processor" in capsys.readouterr().err
 
 
 def test_a_run_leaves_metrics_a_result_a_picture_and_curves(trained):

@@ -64,7 +64,7 @@ def test_waiting_for_others_is_said_once():
     wait = tune.Waiting(console, pause=lambda: None)
     for _ in range(3):
         wait(analyse(study, {"x": [1]}))
-    said = "waiting for 1 runs of other workers, to take over if one of these dies\n"
+    said = "waiting for 1 trials of other workers, to run one again if its worker dies\n"
     assert console.file.getvalue() == said
 
 
@@ -110,7 +110,7 @@ def test_a_search_may_start_at_the_papers_values(storage):
 @pytest.mark.parametrize("options", [{"engine": "ray"}, {"at_once": 2}, {"checkpoint_seconds": 5.0}])
 def test_a_search_refuses_flags_that_it_would_ignore(storage, options):
     (flag,) = options
-    with pytest.raises(ValueError, match=f"--{flag.replace('_', '-')} means nothing without --winner"):
+    with pytest.raises(ValueError, match=f"--{flag.replace('_', '-')} has no effect without --winner"):
         run(TuneArguments("mpnn", trials=1, storage=storage, where=EngineOptions(**options)))
     assert Formula.trained == []
 
@@ -154,7 +154,7 @@ def test_the_winner_is_trained_afresh_by_the_papers_protocol(storage, monkeypatc
 
 
 def test_to_look_and_to_train_exclude_each_other(storage):
-    with pytest.raises(ValueError, match="--show trains nothing, and --winner trains"):
+    with pytest.raises(ValueError, match="--show trains nothing, --winner trains"):
         run(TuneArguments("mpnn", storage=storage, show=True, winner=True))
 
 
@@ -174,7 +174,7 @@ def test_when_a_run_of_the_winner_is_given_up_the_command_fails(storage, monkeyp
 def test_wrong_names_list_the_right_ones(storage):
     with pytest.raises(ValueError, match="no model called 'gcn'; it tuned rt, deep_sets"):
         run(TuneArguments("gcn", storage=storage))
-    with pytest.raises(ValueError, match="no task is called 'bogosort'; there are core, articulation_points"):
+    with pytest.raises(ValueError, match="there is no task 'bogosort'; the tasks are core, articulation_points"):
         run(TuneArguments("rt", tasks=("bogosort",), storage=storage))
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 @dataclass(frozen=True)
 class Command:
-    """What `rt --help` says of a command: a summary, and an example to copy; and its variants by their names."""
+    """What `rt --help` prints of a command: a summary and an example. And its variants, by name."""
 
     summary: str
     example: str
@@ -22,7 +22,7 @@ class Command:
 
 
 COMMANDS = {
-    "data": Command("make the CLRS-30 data, check it, look at it", "rt data bfs --show"),
+    "data": Command("make and check the CLRS-30 data, or show an example", "rt data bfs --show"),
     "train": Command(
         "train a fleet of seeds on a task",
         "rt train bfs --seeds 3",
@@ -32,21 +32,21 @@ COMMANDS = {
         },
     ),
     "evaluate": Command(
-        "score a trained run again",
+        "test a trained run again, on graphs of any size",
         "rt evaluate runs/bfs-rt-paper --nodes 64",
         variants={
-            "sokoban": Command("let trained agents play other levels", "rt evaluate sokoban runs/sokoban-rt-batched"),
+            "sokoban": Command("test trained agents on other levels", "rt evaluate sokoban runs/sokoban-rt-batched"),
         },
     ),
-    "reproduce": Command("make a table of the paper again", "rt reproduce edge_updates --plan"),
+    "reproduce": Command("train the runs of a table of the paper", "rt reproduce edge_updates --plan"),
     "tune": Command("search hyperparameters by Distributed Grid Descent", "rt tune rt --trials 100"),
     "play": Command("watch an agent play, or play yourself", "rt play sokoban runs/sokoban-rt-batched"),
-    "report": Command("tables and figures of what was measured", "rt report results --out report"),
+    "report": Command("tables and figures of all results", "rt report results --out report"),
 }
 
 
 def available() -> dict[str, Command]:
-    """The commands of this version: those of `COMMANDS` whose file is there, with the variants whose file is there."""
+    """The commands and variants of `COMMANDS` whose files exist."""
     return {
         name: replace(command, variants={key: one for key, one in command.variants.items() if _has(f"{name}_{key}")})
         for name, command in COMMANDS.items()

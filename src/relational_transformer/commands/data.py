@@ -22,31 +22,31 @@ from relational_transformer.clrs.show import show_example
 
 @dataclass(frozen=True)
 class DataArguments:
-    """Make the canonical data of CLRS-30 algorithms, as the paper used it, and keep it in a cache. What is there
-    already is checked, and made again if it was damaged. Or show an algorithm on one small example, step by step."""
+    """Make the canonical data of CLRS-30 algorithms, as the paper used it, and keep it in a cache. Data in the cache is
+    checked, and made again if it is damaged. With --show, print one small example of an algorithm, step by step."""
 
     algorithms: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """Algorithms to make data of, for instance bfs or insertion_sort; all thirty (6 GB) if none is named."""
+    """The algorithms, for instance bfs or insertion_sort; by default all thirty (6 GB)."""
     show: bool = False
-    """Print one example of each algorithm named, step by step, and make nothing."""
+    """Print one example of each named algorithm, step by step, and make no data."""
     length: int | None = None
-    """With --show: the size of the example; 8 by default, or 20 for strings whose needles vary."""
+    """With --show: the size of the example; 8 by default, 20 for string matchers of the modern protocol."""
     seed: int = 9
-    """With --show: the seed of the example; of the first seeds some give graphs without edges."""
+    """With --show: the seed of the example. Some seeds give graphs without edges."""
     protocol: ProtocolName = "paper"
-    """Whose data: that of the paper, or of the modern protocol, which trains on fresh examples and so has no train
-    split."""
+    """The data of the paper, or of the modern protocol. The modern protocol trains on fresh examples, so it has no
+    train split."""
     splits: tuple[SplitName, ...] = ()
-    """Which splits to make: of train, val and test, all that the protocol has if none is named."""
+    """The splits to make: train, val and test; by default all that the protocol has."""
     train_samples: int = SPLITS["train"].num_samples
     """Training examples of each algorithm: 10,000 in the paper, 1,000 in dm-clrs."""
     version: FeatureVersion | None = None
-    """Features of dm-clrs 1.0, as in the paper, or of 2.0, which adds a hint to quickselect; the modern protocol has
-    those of 2.0."""
+    """The features of dm-clrs 1.0, as in the paper, or of 2.0, which adds a hint to quickselect. The modern protocol
+    always has those of 2.0."""
     cache: Path | None = None
-    """Folder to keep data in; by default $RT_CACHE, or else ~/.cache/relational_transformer."""
+    """The folder of the cache; by default $RT_CACHE, or ~/.cache/relational_transformer."""
     processes: int = os.cpu_count() or 1
-    """Processes that make data side by side."""
+    """The number of processes that make data."""
 
 
 def run(arguments: DataArguments) -> None:

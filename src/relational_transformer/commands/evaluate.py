@@ -1,4 +1,4 @@
-"""`rt evaluate`: score a trained run again, on graphs of any size."""
+"""`rt evaluate`: test a trained run again, on graphs of any size."""
 
 import statistics
 from dataclasses import dataclass, field
@@ -17,17 +17,18 @@ from relational_transformer.tasks import find_task, kind_of
 
 @dataclass(frozen=True)
 class EvaluateArguments:
-    """Score the best parameters of every seed of a run on its test set, or on graphs of another size."""
+    """Test the best parameters of every seed of a run on its test set, or on graphs of another size, number or seed."""
 
     run: Annotated[Path, tyro.conf.Positional]
-    """Folder of a run."""
+    """The folder of a run."""
     nodes: int | None = None
-    """Nodes of the graphs (of a lobster run: of their spines); by default those of the run's protocol."""
+    """The number of nodes of a graph (lobster: of its spine); by default that of the run's protocol."""
     examples: int | None = None
-    """Number of graphs (times the algorithm's multiplier); by default that of the run's protocol."""
+    """The number of graphs, times the algorithm's multiplier; by default that of the run's protocol."""
     data_seed: int | None = None
-    """Seed of the graphs; by default that of the canonical test set, 3."""
+    """The seed of the graphs; by default 3, that of the canonical test set."""
     device: str = field(default_factory=default_device)
+    """cuda, cuda:1 or cpu; by default a CUDA device if there is one."""
 
 
 def run(arguments: EvaluateArguments) -> None:

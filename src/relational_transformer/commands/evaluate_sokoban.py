@@ -1,4 +1,4 @@
-"""`rt evaluate sokoban`: let the agents of a run play the test levels again, or other levels."""
+"""`rt evaluate sokoban`: test the agents of a run again, on its test levels or on others."""
 
 import statistics
 from dataclasses import dataclass, field
@@ -17,16 +17,17 @@ from relational_transformer.sokoban.trained import evaluate_run, levels_of_run
 
 @dataclass(frozen=True)
 class EvaluateSokobanArguments:
-    """Let the best agent of every seed of a run play every test level once, sampling its actions and taking the most
-    probable ones, and print the share that it solves."""
+    """Let the best agent of every seed of a run play every test level twice: once with sampled actions, once with the
+    most probable ones. Print the shares of levels that it solves."""
 
     run: Annotated[Path, tyro.conf.Positional]
-    """Folder of a run."""
+    """The folder of a run."""
     levels: Path | None = None
-    """A Boxoban folder to test on; by default the run's own test levels."""
+    """A Boxoban folder with the levels; by default the run's own."""
     split: str = "test"
-    """Which levels: train, valid or test of that folder, or of the one that the run had its levels from."""
+    """Which levels: train, valid or test."""
     device: str = field(default_factory=default_device)
+    """cuda, cuda:1 or cpu; by default a CUDA device if there is one."""
 
 
 def run(arguments: EvaluateSokobanArguments) -> None:

@@ -39,27 +39,27 @@ KEYS = {"up": 1, "down": 2, "left": 3, "right": 4, " ": 0}
 class PlayArguments:
     """Play Sokoban in the terminal: watch the agent of a run, replay moves, or play yourself with the arrow keys.
 
-    An agent plays the game that it was scored by: level and chance are those of the run's test (the numbers are the
-    same up to rounding, which is another where the test ran on another device).
+    An agent plays as it did in its test: with the test's levels and random numbers. On another device than that of the
+    test, rounding differs.
 
-    Without a run and without --moves it is your turn: arrows move, space waits, r begins again, n is the next level,
-    q ends.
+    Without a run and without --moves you play: arrows move, space waits, r restarts the level, n is the next level, q
+    ends.
     """
 
     game: Annotated[Literal["sokoban"], tyro.conf.Positional]
-    """What is played."""
+    """The game."""
     run: Annotated[Path | None, tyro.conf.Positional] = None
-    """Folder of a run whose agent plays."""
+    """The folder of the run whose agent plays."""
     moves: str | None = None
     """Moves to replay: the letters u, d, l, r, and w to wait."""
     levels: Path | None = None
-    """A Boxoban folder, whose test levels are played; by default the run's own, and without a run generated ones."""
+    """A Boxoban folder with the test levels; by default the run's own test levels, or generated ones without a run."""
     level: int = 0
-    """Number of the level, from 0 on."""
+    """The number of the level, from 0."""
     seed: int | None = None
-    """Which seed of the run plays; by default the first that did not fail."""
+    """The seed of the run whose agent plays; by default the first that did not fail."""
     greedy: bool = False
-    """The agent takes the most probable action every time, instead of sampling."""
+    """Take the most probable action in every step, instead of sampling."""
     delay: float = 0.2
     """Seconds between two steps."""
     gif: Path | None = None
@@ -68,15 +68,15 @@ class PlayArguments:
 
 def run(arguments: PlayArguments) -> None:
     if arguments.run is not None and arguments.moves is not None:
-        raise ValueError("either an agent plays (a run) or --moves are replayed, not both")
+        raise ValueError("give a run, whose agent plays, or --moves to replay, not both")
     if arguments.run is None and arguments.moves is None and not sys.stdin.isatty():
         raise ValueError("playing by keyboard needs a terminal; name a run to watch, or give --moves")
     if not 0 <= arguments.delay < math.inf:
-        raise ValueError(f"delay must be a number of seconds from 0 on, got {arguments.delay:g}")
+        raise ValueError(f"--delay must be a finite number of at least 0, got {arguments.delay:g}")
     if arguments.run is None and (arguments.seed is not None or arguments.greedy):
-        raise ValueError("--seed and --greedy are of an agent: name the run whose agent is to play")
+        raise ValueError("--seed and --greedy need an agent: name the run whose agent plays")
     if arguments.run is None and arguments.moves is None and arguments.gif is not None:
-        raise ValueError("--gif is of a game that an agent plays or --moves replay, not of one by keyboard")
+        raise ValueError("--gif needs a run or --moves: a game by keyboard cannot be written")
     levels = _find_levels(arguments)
     if not 0 <= arguments.level < len(levels):
         raise ValueError(f"there are levels 0 to {len(levels) - 1}, not {arguments.level}")
@@ -107,7 +107,7 @@ def _actions(arguments: PlayArguments, levels: Levels) -> Sequence[int]:
 
 
 def _show(game: Sequence[Frame], delay: float) -> None:
-    """The game as it goes in a terminal; its end alone where there is none."""
+    """Show the game step by step in a terminal, or print only its last step where there is no terminal."""
     console = Console()
     if console.is_terminal:
         with Live(console=console, auto_refresh=False) as live:

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 
 ARROWS = {b"A": "up", b"B": "down", b"C": "right", b"D": "left"}
 KEY = re.compile(rb"\x1b[\[O]([0-9;]*[@-~])|.", re.DOTALL)
-"""One key: an escape sequence, as arrows send it in either mode of the terminal, or one byte."""
+"""One key: an escape sequence, which arrows send in both modes of a terminal, or one byte."""
 
 
 @contextmanager
 def keys() -> Iterator[Iterator[str]]:
-    """Key after key, by name (`up`, `q`); the terminal is put back as it was at the end. Ctrl-C works as ever."""
+    """Iterate over pressed keys by name (`up`, `q`). Afterwards the terminal is restored. Ctrl-C works as usual."""
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
     try:
@@ -27,7 +27,7 @@ def keys() -> Iterator[Iterator[str]]:
 
 def _read(descriptor: int) -> Iterator[str]:
     while True:
-        pressed = os.read(descriptor, 1024)  # all that waits: keys may come faster than they are asked for
+        pressed = os.read(descriptor, 1024)  # all waiting input: keys may come faster than they are read
         if not pressed:
             yield "q"  # the end of the input
         for key in KEY.finditer(pressed):

@@ -1,4 +1,4 @@
-"""`rt report`: what was measured, beside the paper's numbers."""
+"""`rt report`: all results beside the paper's numbers."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,35 +20,35 @@ BEGIN, END = "<!-- results: begin (made by rt report) -->", "<!-- results: end -
 
 @dataclass(frozen=True)
 class ReportArguments:
-    """Print what was measured beside the paper's numbers, put it into a Markdown file, or write a whole report.
+    """Print all results beside the paper's numbers, write them into a Markdown file, or write a whole report.
 
-    A whole report (--out) is a page that opens in any browser without a network, index.html, with every table and
-    picture; beside it the tables as Markdown, CSV and LaTeX and the pictures as SVG.
+    A whole report (--out) is a folder with index.html, a page of all tables and figures that needs no network, with the
+    tables as Markdown, CSV and LaTeX, and with the figures as SVG.
     """
 
     results: Annotated[Path, tyro.conf.Positional] = Path("results")
-    """Folder with results or runs; every result.json below it counts."""
+    """A folder with results or runs. Every result.json below it is read."""
     table: str | None = None
     """A table of the paper: main, deviations, classes, transformer, single_layer, pointers, core_node, edge_updates,
-    train_size, untuned, published_baselines, parameters, speed, lobster or sokoban; or modern, of what was trained by
-    the modern protocol. By default, all there is."""
+    train_size, untuned, published_baselines, parameters, speed, lobster or sokoban; or modern, the results of the
+    modern protocol. By default, every result."""
     format: Literal["markdown", "csv", "latex"] = "markdown"
-    """How the table is printed."""
+    """The format in which tables are printed."""
     write: Path | None = None
-    """A Markdown file: the table goes between its two marks (docs/results.md has them)."""
+    """A Markdown file: the tables replace what is between its two marks (see docs/results.md)."""
     out: Path | None = None
-    """A folder for the whole report."""
+    """A folder to write the whole report to."""
 
 
 def run(arguments: ReportArguments) -> None:
     if not arguments.results.is_dir():
         raise FileNotFoundError(2, "no such folder", str(arguments.results))
     if arguments.write is not None and arguments.format != "markdown":
-        raise ValueError(f"--write puts tables into a Markdown file, and not as {arguments.format}")
+        raise ValueError(f"--write puts tables into a Markdown file: leave out --format {arguments.format}")
     archive = Archive(read_results(arguments.results))
     if arguments.out is not None:
         write_report(arguments.out, archive)
-        print(f"{arguments.out / 'index.html'}: open it in a browser; tables/ and figures/ lie beside it")
+        print(f"report   {arguments.out / 'index.html'}, with tables/ and figures/ beside it")
     if arguments.write is not None:
         insert(arguments.write, _text(arguments, archive))
     elif arguments.out is None or arguments.table is not None:
@@ -63,7 +63,7 @@ def _text(arguments: ReportArguments, archive: Archive) -> str:
 
 
 def insert(path: Path, table: str) -> None:
-    """Put the table between the marks of a Markdown file, each of which it must have once, and in their order."""
+    """Put the table between the two marks of a Markdown file, which must have each of them once, in this order."""
     text = read_text(path)
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
@@ -71,5 +71,5 @@ def insert(path: Path, table: str) -> None:
         raise ValueError(
             f"{path} has no place for the table: it needs the lines {BEGIN} and {END}, each once and in this order"
         )
-    # A README may be a link: what it leads to has just been read.
+    # The file may be a link; its target is replaced.
     write_atomically(path.resolve(), lambda file: file.write_text(f"{before}{BEGIN}\n{table}{END}{after}"))

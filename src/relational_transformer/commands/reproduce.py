@@ -1,4 +1,4 @@
-"""`rt reproduce`: make a table of the paper again."""
+"""`rt reproduce`: train the runs of a table of the paper."""
 
 import sys
 from dataclasses import dataclass, field
@@ -19,39 +19,39 @@ from .reproduce_display import carry_out, show_plan
 
 @dataclass(frozen=True)
 class ReproduceArguments:
-    """Train what a table of the paper needs, or any part of it, and print the table, the paper's numbers beside ours.
+    """Train the runs of a table of the paper, or some of them, and print the table, the paper's numbers beside ours.
 
     Experiments: main, classes, transformer, single_layer, pointers, core_node, edge_updates, train_size, untuned,
-    published_baselines, parameters, speed, lobster, sokoban. They share their runs: what is done is never run again.
-    Killed at any moment, the same command goes on from the last checkpoints.
+    published_baselines, parameters, speed, lobster, sokoban. They share runs: a run that has a result is never trained
+    again. Killed at any moment, the same command resumes from the last checkpoints.
     """
 
     experiment: Annotated[str, tyro.conf.Positional]
-    """Which one; --plan says what it takes."""
+    """The experiment; --plan prints what it costs."""
     tasks: tuple[str, ...] = ()
-    """Some of its tasks; `core` is the paper's eight."""
+    """Only these of its tasks; `core` is the paper's eight."""
     models: tuple[str, ...] = ()
-    """Some of its models; `pgn_combined` is pgn and pgn_masked."""
+    """Only these of its models; `pgn_combined` is pgn and pgn_masked."""
     seeds: int | None = None
-    """Seeds of each; as many as the paper has by default."""
+    """The number of seeds of each; by default that of the paper."""
     examples: int | None = None
-    """Examples that each seed trains on (Sokoban: steps); by default as many as in the paper."""
+    """Examples that each seed trains on (Sokoban: steps); by default those of the paper."""
     plan: bool = False
-    """Print the runs, what they cost and the time left, and start nothing."""
+    """Print the runs, their cost and the time left, and train nothing."""
     out: Path = Path("runs/reproduce")
-    """Folder of all runs; on a cluster, on storage that its machines share."""
+    """The folder of all runs; on a cluster, on storage that its machines share."""
     seeds_together: int = 20
-    """Seeds that are trained at once, as one fleet."""
+    """Seeds per fleet: they are trained together."""
     precision: Precision = "tf32"
-    """tf32 (on a CPU the same as fp32), bf16, fp32 or fp64."""
+    """tf32 (the same as fp32 on a CPU), bf16, fp32 or fp64."""
     compile: CompileMode = "auto"
-    """Compile the training step: on CUDA, and in long runs on a CPU."""
+    """Whether to compile the training step; auto does so on CUDA, and in long runs on a CPU."""
     protocol: Literal["paper", "modern"] = "paper"
-    """CLRS-30: the paper's protocol, or the modern one, whose results stand in the table `modern` of rt report."""
+    """CLRS-30: the paper's protocol, or the modern one, whose results are in the table `modern` of rt report."""
     recipe: Literal["original", "batched"] = "original"
-    """Sokoban: the paper's one game at a time, or many, which is faster."""
+    """Sokoban: one game at a time as in the paper, or many games, which is faster."""
     levels: Path | None = None
-    """Sokoban: a Boxoban folder, as in the paper; generated levels by default."""
+    """Sokoban: a Boxoban folder, which has the paper's levels; by default levels are generated."""
     where: Annotated[EngineOptions, tyro.conf.arg(name="")] = field(default_factory=EngineOptions)
 
 
@@ -80,7 +80,7 @@ def run(arguments: ReproduceArguments) -> None:
 
 
 def print_table(experiment: str, folder: Path) -> None:
-    """The table of the experiment, from all results that there are."""
+    """Print the table of an experiment from all results in a folder."""
     from relational_transformer.reports.tables import table_for
 
     print(table_for(experiment, folder), end="")

@@ -1,4 +1,4 @@
-"""What `rt reproduce` shows: the plan, how far the sweep is, and what became of it."""
+"""The output of `rt reproduce`: the plan, the progress of the sweep, and its outcome."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -16,11 +16,11 @@ from relational_transformer.sweeps.sweep import Event, Outcome
 from .train_display import range_of
 
 SECONDS_BETWEEN_LOOKS = 5.0
-"""How often the folders of all runs are looked at."""
+"""Seconds between two looks into the folders of all runs."""
 
 
 def show_plan(title: str, runs: Sequence[Run], speeds: Speeds) -> None:
-    """The runs, their cost and the time left."""
+    """Print the runs, their cost and the time left."""
     console = Console()
     with console.status("Counting the operations of every run"):
         lines = plan_lines(title, runs, speeds)
@@ -28,7 +28,7 @@ def show_plan(title: str, runs: Sequence[Run], speeds: Speeds) -> None:
 
 
 def plan_lines(title: str, runs: Sequence[Run], speeds: Speeds) -> list[str]:
-    """A heading, a line for each run, and the sum of it all."""
+    """The lines of a plan: a heading, a line for each run, and the total."""
     rows = [("task", "model", "seeds", "done", "PFLOP", "time left", "folder")]
     rows += [
         (
@@ -52,9 +52,9 @@ def plan_lines(title: str, runs: Sequence[Run], speeds: Speeds) -> list[str]:
 
 
 def describe_plan(runs: Sequence[Run], speeds: Speeds) -> str:
-    """The sum of it all, in words."""
+    """The total of a plan, in words."""
     if not runs:
-        return "Nothing is to be trained."
+        return "There is nothing to train."
     total, left = sum(run.flop for run in runs), sum(run.flop * (1 - run.share_done) for run in runs)
     done = sum(run.is_done for run in runs)
     begun = sum(run.is_begun and not run.is_done for run in runs)
@@ -63,18 +63,18 @@ def describe_plan(runs: Sequence[Run], speeds: Speeds) -> str:
     times = [speeds.seconds_left(run) for run in runs]
     known = [seconds for seconds in times if seconds is not None]
     if len(known) < len(times):
-        return f"{counts} {cost} How long that takes is known when the first of them has ended."
+        return f"{counts} {cost} The time left is known when the first run has ended."
     return (
-        f"{counts} {cost} About {format_duration(sum(known))} of one slot's time left, as fast as those that are done."
+        f"{counts} {cost} About {format_duration(sum(known))} left in one slot, at the speed of the runs that are done."
     )
 
 
 class SweepDisplay:
-    """A bar for the whole sweep, by cost, one for every run that is under way, and a line for everything that happens;
-    plain lines without a terminal."""
+    """A progress bar for the whole sweep, by cost, one for every run under way, and a line for every event. Only the
+    lines where there is no terminal."""
 
     def __init__(self, costs: Mapping[Run, float], engine: Engine) -> None:
-        """`costs` are the operations of every run of the table, those that are done as well."""
+        """`costs` has the operations of every run of the table, including those that are done."""
         self.runs, self.costs, self.engine = list(costs), costs, engine
         self.console = Console(stderr=True)
         self.progress = Progress(
@@ -104,15 +104,15 @@ class SweepDisplay:
             self.progress.stop()
 
     def report(self, event: Event) -> None:
-        """One line for what happened to a run."""
+        """Print a line for an event of a run."""
         done = sum(run.is_done for run in self.runs)
         self._drop(event.run)
-        self.shares_before[event.run] = event.run.share_done  # it is under way again when it has come further
+        self.shares_before[event.run] = event.run.share_done  # it is under way again once its share has grown
         detail = f": {event.detail}" if event.detail else ""
         self._say(f"[{done}/{len(self.runs)}] {event.what}: {event.run.name}{detail}")
 
     def update(self) -> None:
-        """Look how far the runs are, now and then."""
+        """Update the bars, if the last look is long enough ago."""
         if time.monotonic() - self.looked < SECONDS_BETWEEN_LOOKS or not self.console.is_terminal:
             return
         shares = {run: run.share_done for run in self.runs}
@@ -127,12 +127,12 @@ class SweepDisplay:
         self.looked = time.monotonic()
 
     def conclude(self, outcome: Outcome) -> None:
-        """What was given up, at the end where it is seen."""
+        """Print the runs that were given up."""
         for run, errors in outcome.given_up.items():
             self._say(f"given up after {len(errors)} failures: {run.name} in {run.folder}: {errors[-1]}")
 
     def _show(self, run: Run, share: float) -> None:
-        """A line for a run that has come further since it was last heard of, and has not ended."""
+        """Show the bar of a run that has made progress since its last event and has not ended."""
         if share >= 1.0 or share <= self.shares_before[run]:
             self._drop(run)
             return
@@ -152,7 +152,7 @@ class SweepDisplay:
 
 
 def last_scores(run: Run) -> str:
-    """Losses and validation scores of a run's seeds at its last checkpoint, the smallest to the largest."""
+    """The range of the losses and of the validation scores of a run's seeds at its last checkpoint."""
     last = RunFolder(run.folder).read_last_metrics()
     if last is None:
         return ""
@@ -161,7 +161,7 @@ def last_scores(run: Run) -> str:
 
 
 def format_petaflop(operations: float) -> str:
-    """In 10^15 operations, three digits or all of them.
+    """A number of operations in units of 10^15, with three digits or more.
 
     >>> format_petaflop(2.4231e15), format_petaflop(132_123.4e15)
     ('2.42', '132,123')
@@ -170,7 +170,7 @@ def format_petaflop(operations: float) -> str:
 
 
 def format_duration(seconds: float | None) -> str:
-    """Hours and minutes; minutes and seconds where it is less than an hour.
+    """A duration in hours and minutes; in minutes and seconds if it is below an hour.
 
     >>> format_duration(59.6), format_duration(7_380), format_duration(None)
     ('1:00 min', '2:03 h', '?')
@@ -184,15 +184,16 @@ def format_duration(seconds: float | None) -> str:
 
 
 def carry_out(runs: list[Run], where: EngineOptions) -> dict[Run, tuple[str, ...]]:
-    """Train all runs that have no result yet, and say what happens. Returns those that were given up, with why."""
+    """Train all runs without a result, and print what happens. Returns the runs that were given up, with their
+    errors."""
     if all(run.is_done for run in runs):
         return {}
     engine = open_engine(where)
     try:
         with Console(stderr=True).status("Counting the operations of every run"):
             costs = {run: run.flop for run in runs}
-        # One at a time, the cheap ones first: there is something to see soon. Several at a time, the costly ones first:
-        # the last one to end decides when all is done.
+        # One run at a time: cheap ones first, for early results. Several at a time: costly ones first, because the last
+        # run to end decides when the sweep ends.
         in_order = sorted(runs, key=costs.__getitem__, reverse=engine.slots > 1)
         with SweepDisplay(costs, engine) as display:
             outcome = sweep(in_order, engine, report=display.report, tick=display.update)

@@ -19,27 +19,28 @@ from .train_run import RunOptions, train_and_show
 
 @dataclass(frozen=True)
 class TrainArguments:
-    """Train many seeds of a model on an algorithm at once, by a protocol, and test the best of each.
+    """Train many seeds of a model on an algorithm at once, and test the best parameters of each.
 
-    The run is a folder. Killed at any moment, the same command goes on from the last checkpoint and ends with the same
-    numbers; a run that has ended is not run again.
+    A run is a folder. Killed at any moment, the same command resumes from the last checkpoint and ends with the same
+    numbers. A run that has a result is not trained again.
     """
 
     task: Annotated[str, tyro.conf.Positional]
     """An algorithm of CLRS-30, such as bellman_ford. A wrong name lists all thirty."""
     model: str = "rt"
-    """rt, mpnn, pgn, pgn_masked, deep_sets, gat, gatv2, transformer, rt_core, untuned_mpnn, ...; the options below
-    change single numbers of it."""
+    """rt, mpnn, pgn, pgn_masked, deep_sets, gat, gatv2, transformer, rt_core, untuned_mpnn, ... The settings below
+    change single values of the model."""
     protocol: Literal["paper", "quick", "modern"] = "paper"
-    """The paper's protocol; a quick one for a laptop; or the one that is usual since 2022, with fresh examples of
-    several sizes, soft hints, batches of 32 and clipped gradients. The options below change single numbers of it."""
+    """paper: the paper's protocol; quick: a short one for a laptop; modern: the protocol in use since 2022, with fresh
+    examples of several sizes, soft hints, batches of 32 and clipped gradients. The numbers below change single values
+    of the protocol."""
     run: Annotated[RunOptions, tyro.conf.arg(name="")] = field(default_factory=RunOptions)
     numbers: Annotated[Protocol, tyro.conf.arg(name="")] = PROTOCOLS["paper"]
     settings: Annotated[Settings, tyro.conf.arg(name="")] = field(default_factory=lambda: find_settings("rt"))
 
 
 def defaults(words: Sequence[str]) -> TrainArguments:
-    """The options as they are where they are not given: those of the model and the protocol that are named."""
+    """The default options, given the model and the protocol on the command line."""
     said = said_before(words, model="rt", protocol="paper")
     numbers = PROTOCOLS.get(said["protocol"], PROTOCOLS["paper"])
     return TrainArguments(
@@ -50,7 +51,7 @@ def defaults(words: Sequence[str]) -> TrainArguments:
 def run(arguments: TrainArguments) -> None:
     check_name(arguments.task)
     if arguments.settings.processor != find_settings(arguments.model).processor:
-        raise ValueError("--model names the model, and with it its processor: leave --processor out")
+        raise ValueError("--model sets the processor: leave --processor out")
     config = TrainConfig(
         arguments.task, arguments.model, arguments.settings, arguments.numbers, **arguments.run.as_config()
     )

@@ -1,4 +1,4 @@
-"""What `rt train` shows of any task: a live line while it runs, a table at the end."""
+"""The output of `rt train`: a progress line during training, a table at the end."""
 
 import math
 import statistics
@@ -12,11 +12,11 @@ from rich.table import Table
 from relational_transformer.runs import RunFolder, Task, Trainer
 
 PRINTED_EVERY = 0.05
-"""Of the whole, where there is no terminal."""
+"""The share of a run between two printed lines, where there is no terminal."""
 
 
 class LiveLine:
-    """A progress bar with a status behind it."""
+    """A progress bar followed by a status."""
 
     def __init__(self, description: str, status: str = "starting", *columns: ProgressColumn) -> None:
         self.console = Console(stderr=True)
@@ -41,8 +41,8 @@ class LiveLine:
             self.progress.stop()
 
     def show(self, done: float, status: str, finite: Sequence[bool]) -> None:
-        """How much is done, from 0 to 1, what to say of it, and which seeds have not failed. What is left at the end is
-        the test."""
+        """Show the share that is done, from 0 to 1, a status, and the number of failed seeds. From share 1 on the run
+        is being tested."""
         failed = finite.count(False)
         status += "   testing" if done >= 1 else ""
         status += f"   {failed} of {len(finite)} seeds failed" if failed else ""
@@ -54,12 +54,12 @@ class LiveLine:
 
 
 def say(line: str) -> None:
-    """A line on standard output, as it is."""
+    """Print a line on standard output, without formatting."""
     Console().print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def range_of(values: Sequence[float], form: str) -> str:
-    """The smallest to the largest of the numbers that are known.
+    """The range of the finite values, in the format `form`.
 
     >>> range_of([0.52, 0.5, float("nan")], ".1f"), range_of([1.0, 2.0], ".0f"), range_of([], ".0f")
     ('0.5', '1 to 2', '-')
@@ -72,7 +72,7 @@ def range_of(values: Sequence[float], form: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Hours, minutes and seconds.
+    """A duration in hours, minutes and seconds.
 
     >>> duration(75), duration(3675), duration(float("nan"))
     ('1:15', '1:01:15', '?')
@@ -85,14 +85,14 @@ def duration(seconds: float) -> str:
 
 
 class Display(LiveLine):
-    """A live line with loss, validation scores, speed and time left."""
+    """The progress line of a run: loss, validation scores, speed and time left."""
 
     def __init__(self, task: Task[Any]) -> None:
         super().__init__(f"{task.config.task} x {len(task.config.seeds)}")
         self.task = task
 
     def update(self, trainer: Trainer) -> None:
-        """Show how far the trainer is."""
+        """Show the progress of the trainer."""
         now, task = trainer.progress(), self.task
         scores = range_of([score * task.shown_times for score in now.validation], task.shown_as)
         status = (
@@ -102,7 +102,7 @@ class Display(LiveLine):
         self.show(now.examples / now.total_examples, status, now.finite)
 
     def show_result(self, result: dict[str, Any], metrics: Sequence[dict[str, Any]], folder: RunFolder) -> None:
-        """The scores of every seed, what they mean, and where everything is."""
+        """Print the scores of every seed, a note on how to read them, and the path of the result."""
         task, headings = self.task, self.task.headings
         table = Table(title=f"{task.config.model} on {task.config.task}{f': {task.measure}' if task.measure else ''}")
         for column in ("seed", "loss", "validation", "best after", *headings.values()):
@@ -129,7 +129,7 @@ class Display(LiveLine):
         return "-" if score is None else self.task.shown(score)
 
     def mean(self, scores: Sequence[float]) -> str:
-        """With the standard deviation over seeds, where there are two."""
+        """The mean, with the standard deviation if there are at least two seeds."""
         if not scores:
             return "-"
         task = self.task

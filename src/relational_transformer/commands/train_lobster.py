@@ -16,37 +16,39 @@ from .train_run import RunOptions, changes_of, train_and_show
 
 @dataclass(frozen=True)
 class TrainLobsterArguments:
-    """Train many seeds of a model to predict the distance between two nodes of a lobster graph, on graphs of sizes 4 to
-    33, and test the best of each on graphs of size 100: the paper's second experiment. Scores are relative losses,
-    |y - ŷ| / |y|; the paper has 0.22 for rt, 0.28 for gat, 0.45 for gcn.
+    """The paper's second experiment: train many seeds of a model to predict the distance between two nodes of a lobster
+    graph. Training graphs have sizes 4 to 33, test graphs size 100. Scores are relative losses, |y - ŷ| / |y|; the
+    paper's are 0.22 for rt, 0.28 for gat, 0.45 for gcn.
 
-    A size is the length of a graph's spine; a graph has about a quarter more nodes. The run is a folder. Killed at any
-    moment, the same command goes on from the last checkpoint and ends with the same numbers.
+    The size of a graph is the length of its spine; it has about a quarter more nodes. A run is a folder. Killed at any
+    moment, the same command resumes from the last checkpoint and ends with the same numbers.
     """
 
     model: ModelName = "rt"
-    """The Relational Transformer, or one of the paper's two baselines; each of 30 layers."""
+    """The Relational Transformer, or one of the paper's two baselines. Each has 30 layers."""
     run: Annotated[RunOptions, tyro.conf.arg(name="")] = field(default_factory=RunOptions)
     weighted: bool = False
-    """Edges of random length, U[0.5, 1.5) in each direction, instead of length 1."""
+    """Draw the length of an edge from U[0.5, 1.5) in each direction. Otherwise every edge has length 1."""
     epochs: int | None = None
-    """Times that each seed goes through the training set; 200 by default."""
+    """Passes of each seed over the training set; 200 by default."""
     examples: int | None = None
-    """Graphs that each seed trains on; another way to say --epochs."""
+    """Graphs that each seed trains on, instead of --epochs."""
     train_examples: int | None = None
-    """Size of the training set; 10,000 by default."""
+    """The number of graphs of the training set; 10,000 by default."""
     validation_interval: int | None = None
-    """A validation after so many graphs, in whole batches; by default a tenth of the run."""
+    """Graphs between two validations, rounded to whole batches; by default a tenth of the run."""
     evaluation_examples: int | None = None
-    """Graphs of the validation set and of the test sets; 1,000 by default."""
+    """The number of graphs of the validation set and of each test set; 1,000 by default."""
     test_size: int | None = None
-    """Size of the graphs of validation and test; 100 by default."""
+    """The size of validation and test graphs; 100 by default."""
     num_layers: int | None = None
-    """Layers; 30 by default."""
+    """The number of layers; 30 by default."""
     learning_rate: float | None = None
+    """Adam's learning rate; by default that of the model."""
     gradient_clip: float | None = None
-    """Largest norm of a gradient; 128 for rt, not clipped for the baselines."""
+    """The norm to which the gradient of a seed is clipped; by default 128 for rt, and no clipping for the baselines."""
     batch_size: int | None = None
+    """Graphs in a batch of one seed; by default that of the model."""
 
 
 def run(arguments: TrainLobsterArguments) -> None:
@@ -62,6 +64,6 @@ def _protocol(arguments: TrainLobsterArguments) -> LobsterProtocol:
     given = changes_of(arguments, *names)
     if arguments.epochs is not None:
         if arguments.examples is not None:
-            raise ValueError("--epochs and --examples say the same in two ways: give one of them")
+            raise ValueError("--epochs and --examples both set the length of training: give one of them")
         given["examples"] = arguments.epochs * given.get("train_examples", LobsterProtocol.train_examples)
     return LobsterProtocol.like_the_papers(**given)

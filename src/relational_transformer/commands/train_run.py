@@ -1,4 +1,4 @@
-"""What all of `rt train` have in common: the options of a run, its training, and what is shown of it."""
+"""What all variants of `rt train` share: the options of a run, its training and its display."""
 
 from collections.abc import Callable
 from contextlib import closing, nullcontext
@@ -23,27 +23,28 @@ from .train_display import Display, say
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Of every run."""
+    """The options that all tasks have."""
 
     seeds: int = 1
-    """How many seeds are trained together."""
+    """Seeds per fleet: they are trained together."""
     first_seed: int = 0
-    """The first of them; the others follow."""
+    """The first seed; the others are the numbers after it."""
     out: Path | None = None
-    """Folder of the run; by default one in runs/ with the name of the task and the model."""
+    """The folder of the run; by default one in runs/, named after task and model."""
     schedule: Annotated[Schedule, tyro.conf.arg(name="")] = CONSTANT
     precision: PrecisionChoice = "auto"
-    """auto: bf16 on cards with fused kernels for it, tf32 on others, fp32 on a CPU; or one of these, or fp64."""
+    """auto is bf16 on GPUs that have the fused kernels, tf32 on other GPUs, and fp32 on a CPU."""
     compile: CompileMode = "auto"
-    """Compile what a training step is made of: on CUDA, and in long runs on a CPU."""
+    """Whether to compile training steps; auto does so on CUDA, and in long runs on a CPU."""
     device: str = field(default_factory=default_device)
+    """cuda, cuda:1 or cpu; by default a CUDA device if there is one."""
     checkpoint_seconds: float = 60.0
-    """A checkpoint is written about so often, and at the end."""
+    """Seconds between two checkpoints. The last one is written when the run ends."""
     tensorboard: bool = False
-    """Also write curves for TensorBoard into the folder of the run, while it trains."""
+    """Also write learning curves for TensorBoard into the folder of the run, during training."""
 
     def as_config(self) -> dict[str, Any]:
-        """What a configuration has of them."""
+        """The options that are part of a configuration."""
         return {
             "seeds": consecutive_seeds(self.first_seed, self.seeds),
             "precision": choose_precision(self.precision, find_device(self.device)),
@@ -55,7 +56,7 @@ class RunOptions:
 def train_and_show(
     task: Task[Any], options: RunOptions, folder: RunFolder, train: Callable[..., dict[str, Any]] = train
 ) -> None:
-    """Train a run, on from its last checkpoint, and show how far it is, its scores and its curves."""
+    """Train or resume a run, and show its progress, its scores and its learning curves."""
     curves = TensorBoardCurves(folder, task.config.seeds) if options.tensorboard else None
     with Display(task) as display, closing(curves) if curves else nullcontext():
 
@@ -80,11 +81,11 @@ def train_and_show(
     try:
         task.draw(folder.curves, f"{task.config.model} on {task.config.task}", metrics, result["seeds"])
         say(f"picture  {folder.curves}")
-    except ModuleNotFoundError as error:  # the run is whole without it
+    except ModuleNotFoundError as error:  # the result does not need it
         say(f"picture  none: {error}")
 
 
 def changes_of(arguments: Any, *names: str) -> dict[str, Any]:
-    """The options of these names that were given."""
+    """The options of these names that the user gave."""
     values = {name: getattr(arguments, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}

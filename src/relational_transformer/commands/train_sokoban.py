@@ -16,41 +16,42 @@ from .train_run import RunOptions, changes_of, train_and_show
 
 @dataclass(frozen=True)
 class TrainSokobanArguments:
-    """Train Working Memory Graph agents to push four boxes onto four targets within 120 steps, and test them on 1,000
-    levels: the paper's third experiment, in which no graph is given and edges are latent. The paper's agents leave 34%
-    of the levels unsolved with a transformer and 29% with the Relational Transformer in its place.
+    """The paper's third experiment: train Working Memory Graph agents to push four boxes onto four targets within 120
+    steps, and test them on 1,000 levels. The input has no graph; edges are latent. The paper's agents leave 34% of the
+    levels unsolved with a transformer, 29% with the Relational Transformer.
 
-    The run is a folder. Killed at any moment, the same command goes on from the last checkpoint and ends with the same
+    A run is a folder. Killed at any moment, the same command resumes from the last checkpoint and ends with the same
     numbers.
     """
 
     model: Model = "rt"
     """The Relational Transformer inside the agent, or the standard transformer that it replaces."""
     recipe: Literal["batched", "original"] = "batched"
-    """Many games at once, or WMG's numbers: one game and an update every 4 steps (weeks for all steps). The options
-    below change single numbers of it."""
+    """batched: many games at once; original: WMG's numbers, one game with an update every 4 steps, which takes weeks.
+    The options below change single numbers of the recipe."""
     levels: Path | None = None
-    """A Boxoban folder (https://github.com/google-deepmind/boxoban-levels), the paper's levels; by default own, easier
-    levels are generated."""
+    """A Boxoban folder (https://github.com/google-deepmind/boxoban-levels), which has the paper's levels; by default
+    easier levels are generated."""
     run: Annotated[RunOptions, tyro.conf.arg(name="")] = field(default_factory=RunOptions)
     steps: int | None = None
     """Steps that each seed plays; 10 million by default."""
     games: int | None = None
-    """Games that each seed plays at once; the learning rate grows with the square root of their number."""
+    """Games that each seed plays at once. The default learning rate grows with the square root of this number."""
     window: int | None = None
-    """Steps of every game between two updates."""
+    """Steps of each game between two updates."""
     size_classes: int | None = None
-    """Classes of games by the size of their levels, at most; each is padded to its own largest level."""
+    """The largest number of classes into which games are sorted by the size of their levels. Each class is padded to
+    its largest level."""
     learning_rate: float | None = None
-    """Adam's; by default 1.6e-5 times the square root of the number of games."""
+    """Adam's learning rate; by default 1.6e-5 times the square root of the number of games."""
     gradient_clip: float | None = None
-    """Largest norm of a gradient; 512 by default."""
+    """The norm to which the gradient of a seed is clipped; 512 by default."""
     report_interval: int | None = None
-    """Steps over which the share of solved levels is taken; the parameters after the best interval are tested."""
+    """Steps between two reports of the share of solved levels. The parameters after the best interval are tested."""
     train_levels: int = SokobanConfig.train_levels
-    """How many levels are generated to train on, where no folder is given."""
+    """The number of generated training levels, without --levels."""
     test_levels: int = SokobanConfig.test_levels
-    """How many levels the agents are tested on."""
+    """The number of test levels."""
     settings: Annotated[AgentSettings, tyro.conf.arg(name="")] = field(default_factory=AgentSettings)
 
 

@@ -1,4 +1,4 @@
-"""`rt tune`: search hyperparameters by Distributed Grid Descent, with as many workers as you start."""
+"""`rt tune`: search hyperparameters by Distributed Grid Descent, with any number of workers."""
 
 import sys
 import time
@@ -56,61 +56,62 @@ BOUNDS = {
     "winner_seeds": (1, 10_000),
     "winner_examples": (1, 10**12),
 }
-"""The least and the most that each may be."""
+"""The smallest and the largest valid value of each option."""
 
 
 @dataclass(frozen=True)
 class TuneArguments:
-    """Search the paper's grid of a model. Start it once or fifty times, on one machine or many: workers that name the
-    same storage work on the same search. A killed worker loses its own trial only, which another runs anew; started
-    again, it goes on. A worker ends when the search does, so that the last ones wait for each other.
+    """Search the paper's grid of a model. Start the command once or fifty times, on one machine or many: workers with
+    the same --storage work on the same search. A killed worker loses only its current trial, which another worker runs
+    again. A worker ends when the search ends, so the last ones wait for each other.
 
-    The best of a search was chosen for its luck as well. --winner trains it anew, by the paper's whole protocol and on
-    the canonical data, which no search sees; killed, the same command goes on.
+    The score of the best configuration is biased, because it was selected by that score. --winner trains fresh seeds of
+    it by the paper's whole protocol, on the canonical data, which no search uses. Killed, the same command resumes.
 
-    The flags of engines are for --winner; a search heeds none of them but --device.
+    The options of engines are for --winner. A search uses only --device.
     """
 
     model: Annotated[str, tyro.conf.Positional] = "rt"
     """rt, deep_sets, gat, gatv2, mpnn, pgn, pgn_masked, transformer or rt_single_layer."""
     tasks: tuple[str, ...] = ("core",)
-    """Algorithms that every trial trains on, each on its own; `core` is the paper's eight. Their mean is the score."""
+    """Algorithms that every trial trains on, one run for each; `core` is the paper's eight. The mean of their scores is
+    the trial's score."""
     trials: int = 500
-    """Runs of the whole search, by all workers. It ends earlier once it has converged."""
+    """Trials of the whole search, by all workers. It ends earlier if it has converged."""
     storage: str = "runs/tuning.journal"
-    """Where workers meet: a journal file, or a database (sqlite:///tuning.db, postgresql://user@host/name)."""
+    """Where the search is stored: a journal file, or a database (sqlite:///tuning.db, postgresql://user@host/name)."""
     study: str | None = None
-    """Name of the search within the storage; the model and its tasks by default."""
+    """The name of the search within the storage; by default the model and its tasks."""
     show: bool = False
-    """Say where the search stands, and train nothing."""
+    """Print the state of the search, and train nothing."""
     start: Literal["random", "paper"] = "random"
-    """Where the first runs are: anywhere, or at the paper's tuned values and one step around them."""
+    """Where the first trials are: random points, or the paper's tuned values and their neighbours on the grid."""
     examples: int = TUNING_PROTOCOL.examples
     """Examples that a run trains on."""
     evaluation_examples: int = TUNING_PROTOCOL.minimum_evaluation_examples
-    """Validation and test sets have at least so many examples."""
+    """The least number of examples of validation and test sets."""
     seeds: int = 1
-    """Seeds that a run trains together; their mean is its score."""
+    """Seeds of a run; the mean of their scores is its score."""
     minimum_runs: int = 5
-    """Runs of the best configuration without which the search has not converged."""
+    """The search has converged only if the best configuration has at least this many runs."""
     winner: bool = False
-    """Search no more: train fresh runs of the best configuration."""
+    """Do not search; train fresh runs of the best configuration."""
     winner_seeds: int = PAPER_SEEDS
-    """How many of them, on each task."""
+    """With --winner: the number of seeds on each task."""
     winner_examples: int = PROTOCOLS["paper"].examples
-    """Examples that each of them trains on."""
+    """With --winner: examples that each seed trains on."""
     out: Path = Path("runs/winners")
-    """Folder of the winners' runs."""
+    """With --winner: the folder of its runs."""
     where: Annotated[EngineOptions, tyro.conf.arg(name="")] = field(default_factory=EngineOptions)
 
 
 def run(arguments: TuneArguments) -> None:
-    """Work on the search until it has converged or has all its trials, or only look; then say where it stands."""
+    """Work on the search until it has converged or has all its trials, or only read it. Then print its state."""
     if not arguments.winner:
         others = {one.name for one in fields(EngineOptions)} - {"device"}
-        refuse(arguments.where, others, "without --winner, which alone trains whole runs")
+        refuse(arguments.where, others, "without --winner")
     elif arguments.show:
-        raise ValueError("--show trains nothing, and --winner trains: give one of them")
+        raise ValueError("--show trains nothing, --winner trains: give one of them")
     else:
         check_options(arguments.where)
     check_bounds(arguments, BOUNDS)
@@ -129,7 +130,7 @@ def run(arguments: TuneArguments) -> None:
 
 
 def search(arguments: TuneArguments, tasks: tuple[str, ...], grid: Grid, console: Console) -> Study:
-    """Be a worker of the search, to its end."""
+    """Work on the search until it ends."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     protocol = replace(
         TUNING_PROTOCOL, examples=arguments.examples, minimum_evaluation_examples=arguments.evaluation_examples
@@ -169,7 +170,7 @@ def search(arguments: TuneArguments, tasks: tuple[str, ...], grid: Grid, console
 
 
 class Waiting:
-    """Waits for the runs of other workers, and says so when it begins to."""
+    """Waits for the trials of other workers, and prints once that it does."""
 
     def __init__(self, console: Console, pause: Callable[[], None] = lambda: time.sleep(LOOK_SECONDS)) -> None:
         self._console = console
@@ -180,7 +181,7 @@ class Waiting:
         if state.runs != self._said:
             self._said = state.runs
             others = state.trials[TrialState.RUNNING]
-            self._console.print(f"waiting for {others} runs of other workers, to take over if one of these dies")
+            self._console.print(f"waiting for {others} trials of other workers, to run one again if its worker dies")
         self._pause()
 
 
@@ -198,7 +199,7 @@ def train_winner(arguments: TuneArguments, tasks: tuple[str, ...], state: Search
 
 
 def describe(trial: FrozenTrial, state: Search) -> str:
-    """One line for a trial that has ended."""
+    """The line that is printed for a trial that has ended."""
     score = "failed" if trial.value is None else f"{trial.value:.4f}"
     configuration = " ".join(f"{name}={format_value(value)}" for name, value in trial.params.items())
     best = "" if state.best is None else f"; best {state.best.mean:.4f}, mean of {state.best.count}"
@@ -206,16 +207,16 @@ def describe(trial: FrozenTrial, state: Search) -> str:
 
 
 def find_tasks(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The algorithms by their names, `core` spelt out."""
+    """The algorithms of these names, with `core` expanded."""
     tasks = tuple(dict.fromkeys(task for name in names for task in (CORE_TASKS if name == "core" else (name,))))
     for task in tasks:
         if task not in ALGORITHMS:
-            raise ValueError(f"no task is called {task!r}; there are core, {', '.join(ALGORITHMS)}")
+            raise ValueError(f"there is no task {task!r}; the tasks are core, {', '.join(ALGORITHMS)}")
     if not tasks:
         raise ValueError("at least one task is needed, got none")
     return tasks
 
 
 def study_name(arguments: TuneArguments, tasks: tuple[str, ...]) -> str:
-    """The name asked for, or the model and its tasks."""
+    """The name of the search: --study, or the model and its tasks."""
     return arguments.study or f"{arguments.model} on {'core' if tasks == CORE_TASKS else ', '.join(tasks)}"

@@ -162,11 +162,11 @@ def test_options_that_cannot_be_are_refused():
 @pytest.mark.parametrize(
     ("options", "flag"),
     [
-        (EngineOptions("ray", at_once=2), "--at-once means nothing with --engine ray"),
-        (EngineOptions("ray", processes=2), "--processes means nothing with --engine ray"),
-        (EngineOptions(address="10.0.0.1:6379"), "--address means nothing with --engine local"),
-        (EngineOptions(cpus_per_run=4), "--cpus-per-run means nothing with --engine local"),
-        (EngineOptions(gpus_per_run=0.5), "--gpus-per-run means nothing with --engine local"),
+        (EngineOptions("ray", at_once=2), "--at-once has no effect with --engine ray"),
+        (EngineOptions("ray", processes=2), "--processes has no effect with --engine ray"),
+        (EngineOptions(address="10.0.0.1:6379"), "--address has no effect with --engine local"),
+        (EngineOptions(cpus_per_run=4), "--cpus-per-run has no effect with --engine local"),
+        (EngineOptions(gpus_per_run=0.5), "--gpus-per-run has no effect with --engine local"),
     ],
 )
 def test_options_that_would_be_ignored_are_refused(options: EngineOptions, flag: str):

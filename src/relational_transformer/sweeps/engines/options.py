@@ -1,4 +1,4 @@
-"""Which engine, as a user says it."""
+"""The command line options that choose and configure an engine."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, fields
@@ -16,56 +16,57 @@ from .ray_cluster import RayEngine
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """Where runs are carried out."""
+    """Where runs are trained."""
 
     engine: Literal["local", "ray"] = "local"
     """This machine, or a Ray cluster (docs/cluster.md)."""
     device: str = "auto"
-    """cpu, cuda, cuda:1; auto takes all GPUs that there are, or else the CPU."""
+    """cpu, cuda or cuda:1; auto takes all GPUs, or the CPU if there is none."""
     processes: int = 1
-    """This machine: processes side by side on each device."""
+    """local: the number of processes on each device."""
     at_once: int | None = None
-    """This machine: fleets side by side in each process; by default 8 of CLRS-30 on a GPU with the memory, else 1."""
+    """local: the number of fleets that each process trains at once; by default 8 for CLRS-30 on a GPU with enough
+    memory, else 1."""
     address: str = "auto"
-    """Ray: where the cluster is, such as 10.0.0.1:6379; auto is the one that this machine belongs to."""
+    """ray: the address of the cluster, such as 10.0.0.1:6379; auto is the cluster of this machine."""
     cpus_per_run: int = 1
-    """Ray: cores that a run takes."""
+    """ray: CPU cores per run."""
     gpus_per_run: float = 1.0
-    """Ray: GPUs that a run takes, where there are any; 0.5 puts two runs on one."""
+    """ray: GPUs per run, if the cluster has any; 0.5 puts two runs on one GPU."""
     checkpoint_seconds: float = 60.0
-    """A run saves itself about so often; what it did since is lost with its machine."""
+    """Seconds between two checkpoints of a run. If its machine is lost, the run resumes from the last one."""
 
 
 MOST_AT_ONCE = 8
-"""Fleets on one GPU where nothing else is asked for. More were not measured."""
+"""The largest default number of fleets on one GPU. More have not been measured."""
 BYTES_OF_A_FLEET = 10 * 2**30
-"""What a fleet may well take. Most take less (docs/performance.md); what one will take is not known beforehand."""
+"""The memory that one fleet is assumed to need. Most need less (docs/performance.md)."""
 
 BOUNDS = {
     **dict.fromkeys(("processes", "at_once", "cpus_per_run"), (1, 4_096)),
     "gpus_per_run": (ABOVE_ZERO, 4_096.0),
     "checkpoint_seconds": (0.0, 1e9),
 }
-"""The least and the most that each may be."""
+"""The smallest and the largest valid value of each option."""
 
 OF_ANOTHER = {"local": ("address", "cpus_per_run", "gpus_per_run"), "ray": ("processes", "at_once")}
-"""Options that an engine has no use for."""
+"""By engine, the options of the other engine."""
 
 
 def refuse(options: EngineOptions, names: Collection[str], where: str) -> None:
-    """Say that options would be ignored, rather than ignore them.
+    """Refuse options that would be ignored.
 
     >>> refuse(EngineOptions(at_once=4), OF_ANOTHER["ray"], "with --engine ray")
     Traceback (most recent call last):
-    ValueError: --at-once means nothing with --engine ray: leave it out
+    ValueError: --at-once has no effect with --engine ray: leave it out
     """
     for one in fields(options):
         if one.name in names and getattr(options, one.name) != one.default:
-            raise ValueError(f"--{one.name.replace('_', '-')} means nothing {where}: leave it out")
+            raise ValueError(f"--{one.name.replace('_', '-')} has no effect {where}: leave it out")
 
 
 def check_options(options: EngineOptions) -> None:
-    """Refuse what no machine could do, and what the engine would not look at."""
+    """Refuse values out of bounds, and options that the engine would ignore."""
     refuse(options, OF_ANOTHER[options.engine], f"with --engine {options.engine}")
     check_bounds(options, BOUNDS)
     if options.engine == "local" and options.device != "auto":
@@ -73,7 +74,7 @@ def check_options(options: EngineOptions) -> None:
 
 
 def open_engine(options: EngineOptions) -> Engine:
-    """The engine that the options describe; says what is not there."""
+    """The engine that the options describe; ValueError where it cannot run here."""
     check_options(options)
     if options.engine == "ray":
         return RayEngine(
@@ -87,12 +88,12 @@ def open_engine(options: EngineOptions) -> Engine:
 
 
 def local_devices() -> tuple[str, ...]:
-    """All GPUs of this machine, or its CPU."""
+    """The names of all GPUs of this machine, or `cpu`."""
     return tuple(f"cuda:{number}" for number in range(torch.cuda.device_count())) or ("cpu",)
 
 
 def fleets_that_fit(device: str) -> int:
-    """How many fleets to train at once on a device, judged by all the memory that it has; one on a CPU."""
+    """The number of fleets to train at once on a device, by its total memory; one on a CPU."""
     if torch.device(device).type != "cuda":
         return 1
     return max(1, min(MOST_AT_ONCE, torch.cuda.get_device_properties(device).total_memory // BYTES_OF_A_FLEET))

@@ -151,7 +151,7 @@ def test_stopped_while_one_begins_the_others_are_saved_and_go_on_to_the_same_num
             os.kill(os.getpid(), sent)
             wait_until(lambda: parts_saved(first) > 0)  # saved at once, and not when this one is ready
 
-    with pytest.raises(Stopped, match=f"stopped by {sent.name}, saved {first} at example .*; the same command goes on"):
+    with pytest.raises(Stopped, match=f"stopped by {sent.name}, saved {first} at example .*; the same command resumes"):
         train_aside(runs, stop_meanwhile)
     assert (parts_saved(second), parts_saved(third)) == (0, 0)
     assert signal.getsignal(sent) == handler

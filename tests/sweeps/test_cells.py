@@ -58,7 +58,7 @@ def test_lobster_validates_ten_times_however_long_it_trains():
 
 @pytest.mark.parametrize("changes", [{"recipe": "batched"}, {"levels": "somewhere"}])
 def test_what_is_sokobans_alone_is_refused_elsewhere(changes: dict):
-    with pytest.raises(ValueError, match="levels and recipe are for Sokoban"):
+    with pytest.raises(ValueError, match="--levels and --recipe are for Sokoban"):
         cells_of(find_experiment("lobster"), Part(**changes))
 
 

@@ -133,7 +133,7 @@ def test_parameters_are_counted_without_any_run(engine, tmp_path: Path, capsys):
 
 
 def test_mistakes_are_one_clear_sentence(tmp_path: Path):
-    with pytest.raises(ValueError, match="no experiment is called 'mian'; there are main, classes"):
+    with pytest.raises(ValueError, match="there is no experiment 'mian'; the experiments are main, classes"):
         run(ReproduceArguments("mian"))
     with pytest.raises(ValueError, match="this experiment has no task 'bfs'; it has activity_selector"):
         reproduce(tmp_path, tasks=("bfs",))
@@ -159,7 +159,7 @@ def test_stopped_by_a_signal_it_saves_its_runs_and_ends_with_one_line(traps: Tra
     process.send_signal(signal.SIGTERM)
     printed, errors = process.communicate()
     assert (process.returncode, printed) == (130, "")
-    assert errors.splitlines()[-1].startswith("rt: stopped; what was done is saved")
+    assert errors.splitlines()[-1].startswith("rt: stopped, saved everything")
     assert "Traceback" not in errors
     assert list(tmp_path.rglob("checkpoint.safetensors"))
     assert not list(tmp_path.rglob("result.json"))

@@ -1,4 +1,4 @@
-"""Runs carried out in this process."""
+"""Runs trained in this process."""
 
 import fcntl
 import threading

@@ -160,7 +160,7 @@ def test_to_look_and_to_train_exclude_each_other(storage):
 
 def test_a_search_without_a_run_has_no_winner(storage):
     optuna.create_study(storage=open_storage(storage), study_name="mpnn on core", direction="maximize")
-    with pytest.raises(ValueError, match="no run of this search has ended yet, so that it has no winner"):
+    with pytest.raises(ValueError, match="no run of this search has ended yet, so it has no winner"):
         run(TuneArguments("mpnn", storage=storage, winner=True))
 
 

@@ -161,7 +161,7 @@ def test_a_fixed_hyperparameter_leaves_a_descent_over_the_others():
 
 @pytest.mark.parametrize(
     ("default", "message"),
-    [({"z": 1}, "the default names 'z', the grid has x, y"), ({"x": 9}, "the default x=9 is none of its values")],
+    [({"z": 1}, "the default names 'z', the grid has x, y"), ({"x": 9}, "the default x=9 is not one of its values")],
 )
 def test_a_default_beside_the_grid_is_refused(default, message):
     with pytest.raises(ValueError, match=message):

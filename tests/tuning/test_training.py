@@ -79,7 +79,7 @@ def test_a_search_that_is_stopped_promises_nothing_of_the_trial_under_way(monkey
 
     monkeypatch.setattr(training, "train_together", stop)
     configuration = {name: values[0] for name, values in GRIDS["rt"].items()}
-    with pytest.raises(KeyboardInterrupt, match="the trial under way is lost, all others are kept"):
+    with pytest.raises(KeyboardInterrupt, match="lost the trial under way, kept all others"):
         TaskTraining("rt", ("bfs",))(configuration, seed=0)
 
 

@@ -1,4 +1,4 @@
-"""The experiments of the paper as lists of runs, and the engines that carry them out: this machine or a Ray cluster."""
+"""The experiments of the paper as lists of runs, and the engines that run them: this machine or a Ray cluster."""
 
 from .cells import Part, cells_of
 from .execution import execute

@@ -1,4 +1,4 @@
-"""The cells of a table: the part of an experiment that was asked for, each a configuration with all of its seeds."""
+"""The cells of a table: the selected models and tasks of an experiment, each a configuration with all of its seeds."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from .experiments import ALIASES, Experiment
 
 
 class Cell(NamedTuple):
-    """One model on one task under one protocol; `config` names every seed that is wanted. `data` is the folder of its
-    data, where they are not generated."""
+    """One model on one task under one protocol. `config` names all its seeds. `data` is the folder of its data, if they
+    are not generated."""
 
     kind: str
     config: Config
@@ -25,7 +25,8 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Part:
-    """Which part of an experiment, and how it is trained. What is empty or None is as the paper has it.
+    """The selected tasks, models and seeds of an experiment, and how they are trained. Empty fields and None stand for
+    what the paper has.
 
     >>> part = Part(tasks=("core",), models=("rt", "mpnn"), seeds=3)
     """
@@ -37,18 +38,18 @@ class Part:
     precision: Precision = "tf32"
     compile: CompileMode = "auto"
     protocol: ProtocolName = "paper"
-    """Of CLRS-30: the paper's protocol, or the modern one."""
+    """CLRS-30: the paper's protocol, or the modern one."""
     recipe: Literal["original", "batched"] = "original"
-    """Of Sokoban: how the agent learns."""
+    """Sokoban: the training recipe of the agent."""
     levels: str | None = None
-    """Of Sokoban: a Boxoban folder; None for generated levels."""
+    """Sokoban: a Boxoban folder; None for generated levels."""
 
 
 WHOLE = Part()
 
 
 def cells_of(experiment: Experiment, part: Part = WHOLE) -> list[Cell]:
-    """The cells of that part, task by task. An experiment without seeds has none: nothing is to be trained.
+    """The selected cells, task by task. An experiment without seeds has no cells, because it trains nothing.
 
     >>> from relational_transformer.sweeps import EXPERIMENTS
     >>> [(cell.config.task, cell.config.model) for cell in cells_of(EXPERIMENTS["lobster"])]
@@ -57,7 +58,7 @@ def cells_of(experiment: Experiment, part: Part = WHOLE) -> list[Cell]:
     tasks = choose("task", part.tasks, experiment.tasks)
     models = choose("model", part.models, experiment.models)
     if "sokoban" not in tasks and (part.levels, part.recipe) != (WHOLE.levels, WHOLE.recipe):
-        raise ValueError("levels and recipe are for Sokoban, which is none of the tasks that were asked for")
+        raise ValueError("--levels and --recipe are for Sokoban, which is not among the chosen tasks")
     if experiment.seeds == 0:
         return []
     seeds = consecutive_seeds(0, experiment.seeds if part.seeds is None else part.seeds)
@@ -83,14 +84,14 @@ def _cell(
 
 
 def _identify(folder: str) -> Any:
-    """What tells the levels of a folder from others. All of them are read for it, once for all cells."""
+    """The identity of the levels in a folder. All levels are read, once for all cells."""
     from relational_transformer.sokoban import SokobanConfig, load_splits
 
     return load_splits(folder, SokobanConfig.test_levels).identity
 
 
 def choose(what: str, names: Iterable[str], offered: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of the offered that are named, in the order of the offer; all of them where none is named.
+    """The offered names that are given, in the order of `offered`; all of them if none is given.
 
     >>> choose("model", ("pgn_combined",), ("rt", "pgn", "pgn_masked"))
     ('pgn', 'pgn_masked')

@@ -1,4 +1,4 @@
-"""Runs carried out in this process."""
+"""Trains runs in this process."""
 
 import fcntl
 import os
@@ -16,11 +16,12 @@ from relational_transformer.runs.session import train_together
 from .run import Run
 
 PATIENCE_SECONDS = 120.0
-"""How long to wait for a folder whose last worker may still be dying; network file systems take that long to notice."""
+"""Seconds to wait for the lock of a run folder: a network file system may take that long to release the lock of a dead
+worker."""
 
 
 def execute(run: Run, device: torch.device, checkpoint_seconds: float = 60.0) -> dict[str, Any]:
-    """Train a run here, on from its last checkpoint, and return its result. What has its result is not trained.
+    """Train or resume a run and return its result. A run that has a result is not trained again.
 
     >>> result = execute(run, torch.device("cuda"))  # doctest: +SKIP
     """
@@ -34,9 +35,9 @@ def execute_together(
     checkpoint_seconds: float = 60.0,
     at_once: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Train several runs in this process, `at_once` side by side: small fleets fill a GPU better together.
+    """Train several runs in this process, `at_once` at a time: several small fleets fill a GPU better than one.
 
-    They begin in this order; when one has ended, the next begins.
+    The runs begin in the given order. When one has ended, the next begins.
     """
     for run in runs:
         wait_until_free(run.folder)
@@ -45,7 +46,7 @@ def execute_together(
 
 
 def wait_until_free(folder: Path, patience: float = PATIENCE_SECONDS) -> None:
-    """Wait until nobody holds the lock of a run folder, at most for `patience` seconds."""
+    """Wait until the lock of a run folder is free, for at most `patience` seconds."""
     lock = RunFolder(folder).lock
     deadline = time.monotonic() + patience
     while lock.exists():
@@ -55,5 +56,5 @@ def wait_until_free(folder: Path, patience: float = PATIENCE_SECONDS) -> None:
                 return
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    return  # who opens the folder will say that it is taken
+                    return  # opening the folder will raise the error
         time.sleep(0.2)

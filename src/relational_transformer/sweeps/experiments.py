@@ -1,4 +1,4 @@
-"""The experiments of the paper as data: which models on which tasks, by how many seeds."""
+"""The experiments of the paper as data: their models, tasks and numbers of seeds."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from relational_transformer.clrs.classes import ALGORITHMS, CORE_TASKS
 from relational_transformer.processors.settings import TUNED, UNTUNED
 
 PAPER_SEEDS = 20
-"""Of every experiment of the paper that says how many."""
+"""The number of seeds of every experiment for which the paper gives one."""
 
 _UNTUNED = tuple(f"untuned_{model}" for model in UNTUNED)
 _TASKS_WITH_GLOBALS = (
@@ -28,9 +28,9 @@ class Experiment:
     models: tuple[str, ...]
     tasks: tuple[str, ...] = CORE_TASKS
     train_sizes: tuple[int, ...] = (10_000,)
-    """Examples of the training set (CLRS-30 alone)."""
+    """Numbers of examples of the training set (CLRS-30 only)."""
     examples: int | None = None
-    """Examples that each seed trains on; None is what the paper's protocol says."""
+    """Examples that each seed trains on; None for that of the paper's protocol."""
     seeds: int = PAPER_SEEDS
 
 
@@ -63,8 +63,8 @@ EXPERIMENTS: dict[str, Experiment] = {
     "lobster": Experiment("Shortest paths in lobster graphs", ("rt", "gat", "gcn"), tasks=("lobster",)),
     "sokoban": Experiment("Sokoban with the WMG agent", ("transformer", "rt"), tasks=("sokoban",), seeds=5),
 }
-"""By name, in the order of the paper, which does not say how many seeds Sokoban had. PGN-c of the tables is the better
-of `pgn` and `pgn_masked` on each task, and needs no runs of its own."""
+"""The experiments by name, in the order of the paper. The paper does not give the number of seeds for Sokoban. PGN-c in
+its tables is the better of `pgn` and `pgn_masked` on each task, and needs no runs of its own."""
 
 ALIASES: dict[str, tuple[str, ...]] = {"core": CORE_TASKS, "pgn_combined": ("pgn", "pgn_masked")}
 """Names that stand for several tasks or models."""
@@ -77,5 +77,5 @@ def find_experiment(name: str) -> Experiment:
     ('rt', 'rt_no_edge_updates')
     """
     if name not in EXPERIMENTS:
-        raise ValueError(f"no experiment is called {name!r}; there are {', '.join(EXPERIMENTS)}")
+        raise ValueError(f"there is no experiment {name!r}; the experiments are {', '.join(EXPERIMENTS)}")
     return EXPERIMENTS[name]

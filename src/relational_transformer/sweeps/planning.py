@@ -1,7 +1,7 @@
-"""From the cells of a table to runs in folders: what is there already is found again, by its content.
+"""Turns the cells of a table into runs in folders, and finds existing runs by their configuration.
 
-A run's folder is ROOT/TASK/MODEL/DIGEST/SEEDS, where the digest is of everything in its configuration but the seeds. So
-two experiments that want the same thing share its folder, whoever asked first, and no seed is trained twice.
+The folder of a run is ROOT/TASK/MODEL/DIGEST/SEEDS. The digest is that of its configuration without the seeds. So two
+experiments with the same configuration share folders, and no seed is trained twice.
 """
 
 import hashlib
@@ -24,9 +24,9 @@ log = logging.getLogger(__name__)
 
 
 def plan(root: Path, cells: Iterable[Cell], seeds_together: int) -> list[Run]:
-    """The runs that give all seeds of all cells: those that are done, those to go on with, and new ones.
+    """The runs that have all seeds of all cells: finished ones, ones to resume, and new ones.
 
-    A fleet that was begun goes on as it is. Seeds that nobody has begun are trained `seeds_together` at a time.
+    A fleet that was begun is resumed with the seeds it has. New fleets have `seeds_together` seeds.
 
     >>> from relational_transformer.sweeps import EXPERIMENTS, Part, cells_of
     >>> cells = cells_of(EXPERIMENTS["main"], Part(tasks=("bfs",), models=("rt",)))
@@ -62,8 +62,7 @@ def group_folder(root: Path, config: Config) -> Path:
 
 
 def finished_runs(root: Path) -> list[Run]:
-    """All runs below a folder that have their results, whatever experiment they are of. What cannot be read, being
-    damaged or of another version, is named and passed over."""
+    """All finished runs below a folder, of any experiment. Runs that cannot be read are skipped with a warning."""
     runs = []
     for path in sorted(root.glob("*/*/*/seed*/config.json")):
         try:
@@ -71,12 +70,12 @@ def finished_runs(root: Path) -> list[Run]:
             kind = kind_of(folder.read_config().get("task", ""))
             runs.append(Run(kind, folder.read_config(find_task(kind).read_config), path.parent))
         except (ValueError, OSError) as error:
-            log.warning("%s is passed over: %s", path, error)
+            log.warning("%s is skipped: %s", path, error)
     return [run for run in runs if run.is_done]
 
 
 def _known_runs(group: Path, cell: Cell) -> list[Run]:
-    """Runs that have left something to go on from; a folder with a configuration alone has not."""
+    """Runs with a result or a checkpoint."""
     runs = []
     for path in sorted(group.glob("seed*/config.json")):
         found = RunFolder(path.parent).read_config(find_task(cell.kind).read_config)

@@ -1,4 +1,4 @@
-"""A run: what is trained, and the folder it lives in, which tells how far it is, whoever works on it."""
+"""A run: its configuration, and its folder, from which every process can read its progress."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +11,7 @@ from relational_transformer.tasks import find_task
 
 @dataclass(frozen=True)
 class Run:
-    """One fleet of seeds in one folder. It travels between machines as JSON.
+    """One fleet of seeds in one folder. It is sent between machines as JSON.
 
     >>> from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol
     >>> run = Run("lobster", LobsterConfig("gcn", SETTINGS["gcn"], LobsterProtocol(), seeds=(0, 1)), Path("runs/gcn"))
@@ -23,37 +23,37 @@ class Run:
     config: Config
     folder: Path
     data: str | None = field(default=None, compare=False)
-    """The folder of its data, where they are not generated. What they are is in `config`; where they lie is not."""
+    """The folder of its data, if they are not generated. `config` identifies the data, but not their folder."""
 
     @property
     def task(self) -> Task[Any]:
-        """What trains it."""
+        """The task of the run."""
         return find_task(self.kind)(self.config, self.data)
 
     @property
     def name(self) -> str:
-        """For people to read."""
+        """A name for output."""
         return f"{self.config.model} on {self.config.task}, {name_seeds(self.config.seeds)}"
 
     @property
     def is_done(self) -> bool:
-        """Whether it has its result."""
+        """Whether the run has a result."""
         return RunFolder(self.folder).result.is_file()
 
     @property
     def is_begun(self) -> bool:
-        """Whether there is a checkpoint to go on from."""
+        """Whether there is a checkpoint to resume from."""
         folder = RunFolder(self.folder)
         return folder.checkpoint.is_file() or folder.previous_checkpoint.is_file()
 
     @property
     def share_done(self) -> float:
-        """How much of it is behind it, from 0 to 1, at its last checkpoint."""
+        """The share of the run that is done, from 0 to 1, at its last checkpoint."""
         if self.is_done:
             return 1.0
         try:
             last = RunFolder(self.folder).read_last_metrics()
-        except (OSError, ValueError):  # damaged: the next checkpoint comes with new ones
+        except (OSError, ValueError):  # damaged: the next checkpoint writes them again
             return 0.0
         length = self.task.num_examples
         return min(max(0, last["examples"]), length) / length if last else 0.0
@@ -68,13 +68,13 @@ class Run:
 
     @staticmethod
     def from_dict(content: dict[str, Any]) -> "Run":
-        """A run as `as_dict` gave it, after a trip through JSON."""
+        """The run of a dictionary that `as_dict` made, also after a round trip through JSON."""
         config = find_task(content["kind"]).read_config(content["config"])
         return Run(content["kind"], config, Path(content["folder"]), content.get("data"))
 
 
 def name_seeds(seeds: tuple[int, ...]) -> str:
-    """Seeds in words, or in the name of a folder.
+    """Consecutive seeds in words.
 
     >>> name_seeds((4,)), name_seeds((0, 1, 2))
     ('seed 4', 'seeds 0 to 2')

@@ -1,4 +1,4 @@
-"""How long runs will take, judged by those that have ended."""
+"""Estimates of the time that runs will take, from those that have ended."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -10,10 +10,10 @@ from .run import Run
 
 
 class Speeds:
-    """Operations a second of runs that have ended, by kind and model: the GAT of lobsters is not that of CLRS-30."""
+    """Operations per second of finished runs, by kind of task and model."""
 
     def __init__(self, runs: Iterable[Run]) -> None:
-        """Learns from those of the runs that have their results."""
+        """Only runs with a result are used."""
         made: dict[tuple[str, str], float] = defaultdict(float)
         taken: dict[tuple[str, str], float] = defaultdict(float)
         for run in runs:
@@ -25,9 +25,9 @@ class Speeds:
         self._overall = sum(made.values()) / sum(taken.values()) if sum(taken.values()) > 0 else None
 
     def seconds_left(self, run: Run) -> float | None:
-        """What is left of a run, in seconds of one slot; None as long as no run at all has ended.
+        """The seconds that the rest of a run will take in one slot; None while no run has ended.
 
-        A model that has not been run is taken to be as fast as the others were, which is rough.
+        For a model without a finished run, the mean speed of all others is a rough estimate.
         """
         speed = self._by_model.get(_key(run), self._overall)
         return None if speed is None else run.flop * (1.0 - run.share_done) / speed

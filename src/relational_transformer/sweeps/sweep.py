@@ -1,4 +1,4 @@
-"""A sweep: runs carried out by an engine until each has its result or has failed too often."""
+"""A sweep: an engine trains runs until each has a result or has failed too often."""
 
 import signal
 from collections import defaultdict
@@ -13,14 +13,14 @@ from .engines.engine import Ended, Engine
 from .run import Run
 
 ATTEMPTS = 3
-"""A run that has failed so often is given up, and the rest goes on."""
+"""A run that has failed this often is given up. The other runs continue."""
 LOSSES = 20
-"""A run that so many machines were lost under is given up too: it may be what brings them down."""
+"""A run is also given up after losing this many machines: it may be the cause."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to a run."""
+    """An event of a run."""
 
     run: Run
     what: Literal["done", "failed", "lost", "given up"]
@@ -29,7 +29,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a sweep ended with: runs that have their results, and those that were given up, each with its errors."""
+    """The outcome of a sweep: runs that have a result, and runs that were given up, with their errors."""
 
     done: tuple[Run, ...]
     given_up: dict[Run, tuple[str, ...]]
@@ -43,9 +43,9 @@ def sweep(
     tick: Callable[[], None] = lambda: None,
     tick_seconds: float = 1.0,
 ) -> Outcome:
-    """Carry out the runs that have no result yet. `tick` is called about every `tick_seconds` while that lasts.
+    """Train all runs without a result. Meanwhile, `tick` is called about every `tick_seconds`.
 
-    Stopped by SIGINT or SIGTERM, it lets the runs save themselves; the same sweep then goes on from there.
+    SIGINT and SIGTERM stop the sweep after all runs have saved a checkpoint. The same sweep then resumes them.
 
     >>> from relational_transformer.sweeps.engines import LocalEngine
     >>> outcome = sweep(runs, LocalEngine(["cuda:0", "cuda:1"]))  # doctest: +SKIP
@@ -82,7 +82,7 @@ def sweep(
                 tick()
         except KeyboardInterrupt:
             engine.stop()
-            message = "stopped; what was done is saved, and the same command resumes there"
+            message = "stopped, saved everything; the same command resumes there"
             raise KeyboardInterrupt(message) from None
         except BaseException:
             engine.stop()
@@ -99,7 +99,7 @@ def _sigterm_as_interrupt() -> Iterator[None]:
 
     try:
         before = signal.signal(signal.SIGTERM, interrupt)
-    except ValueError:  # not the main thread: signals are somebody else's
+    except ValueError:  # not the main thread, which alone may handle signals
         yield
         return
     try:

@@ -1,4 +1,4 @@
-"""Where a search stands: its best run sets, what is left to try around the best, and whether it has converged."""
+"""The state of a search: its best run sets, what is left to try around the best, and whether it has converged."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from .grid import Configuration, Grid, Position, configuration_at, neighbourhood
 from .run_sets import RunSet, finished_runs, gather_run_sets, rank, standing
 
 MINIMUM_RUNS = 5
-"""Runs that the best configuration must have before a search counts as converged."""
+"""Runs that the best configuration needs before a search has converged."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """Where a search stands. A pure function of the finished runs, see `analyse`.
+    """The state of a search, which depends on the finished runs alone. See `analyse`.
 
     >>> import optuna
     >>> search = analyse(optuna.create_study(), {"layers": [1, 2, 4]})
@@ -30,7 +30,7 @@ class Search:
     ranking: tuple[RunSet, ...]
     """Best first."""
     neighbourhood: tuple[Position, ...]
-    """The best configuration, then those one step from it."""
+    """The best configuration, and those one step away from it."""
     stable_for: int
     """Runs finished since the best configuration last changed, its own first run included."""
     minimum_runs: int
@@ -43,7 +43,7 @@ class Search:
 
     @property
     def unexplored(self) -> tuple[Position, ...]:
-        """Neighbours of the best configuration that nobody has finished a run of."""
+        """Neighbours of the best configuration without a finished run."""
         return tuple(place for place in self.neighbourhood if place not in self.run_sets)
 
     @property
@@ -52,7 +52,7 @@ class Search:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What is yet to happen before the search has converged, in words; empty once it has."""
+        """The conditions of convergence that are not met, in words; empty if the search has converged."""
         if self.best is None:
             return ("no run has finished yet",)
         missing = []
@@ -66,7 +66,7 @@ class Search:
 
     @property
     def converged(self) -> bool:
-        """Every neighbour of the best has been tried, the best has `minimum_runs` runs, and it has stayed the best for
+        """Whether every neighbour of the best has a run, the best has `minimum_runs` runs, and it has been the best for
         as many runs as its neighbourhood has members."""
         return not self.missing
 
@@ -75,7 +75,7 @@ class Search:
 
 
 def analyse(study: Study, grid: Grid, minimum_runs: int = MINIMUM_RUNS) -> Search:
-    """Where the search of `study` over `grid` stands now.
+    """The state of the search of `study` over `grid`.
 
     >>> import optuna
     >>> from relational_transformer.tuning import GridDescentSampler, suggest
@@ -102,7 +102,7 @@ def analyse(study: Study, grid: Grid, minimum_runs: int = MINIMUM_RUNS) -> Searc
 
 
 def count_stable_runs(trials: Sequence[FrozenTrial], grid: Grid, maximize: bool) -> int:
-    """For how many runs, in the order of their numbers, the best configuration has been the same one."""
+    """The number of runs, in order, since the best configuration last changed."""
     run_sets: dict[Position, RunSet] = {}
     best: RunSet | None = None
     stable = 0
@@ -110,7 +110,7 @@ def count_stable_runs(trials: Sequence[FrozenTrial], grid: Grid, maximize: bool)
         run_set = run_sets.get(position, RunSet(position, (), number)).with_run(score, number)
         run_sets[position] = run_set
         if best is not None and position == best.position:
-            leader = max(run_sets.values(), key=lambda one: standing(one, maximize))  # its own run may have lost it
+            leader = max(run_sets.values(), key=lambda one: standing(one, maximize))  # its mean may have fallen
         elif best is None or standing(run_set, maximize) > standing(best, maximize):
             leader = run_set
         else:

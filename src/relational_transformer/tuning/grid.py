@@ -1,4 +1,4 @@
-"""Grids: every hyperparameter with its ordered list of values, and what it means to take one step."""
+"""Grids: every hyperparameter with its ordered list of values, and the neighbours of a point."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from optuna import Trial
 
 Value = None | bool | int | float | str
 Grid = Mapping[str, Sequence[Value]]
-"""Hyperparameter -> its values, in order: two values are one step apart when they stand side by side."""
+"""Hyperparameter -> its ordered values. Adjacent values are one step apart."""
 
 Configuration = dict[str, Any]
 """Hyperparameter -> one of its values."""
@@ -17,7 +17,7 @@ Position = tuple[int, ...]
 
 
 def check_grid(grid: Grid) -> dict[str, tuple[Value, ...]]:
-    """The grid as a dict of tuples; says what is wrong with one that cannot be searched."""
+    """The grid as a dict of tuples; ValueError where it cannot be searched."""
     if not grid:
         raise ValueError("a grid needs at least one hyperparameter")
     for name, values in grid.items():
@@ -32,7 +32,8 @@ def check_grid(grid: Grid) -> dict[str, tuple[Value, ...]]:
 
 
 def position_of(grid: Grid, configuration: Mapping[str, Any]) -> Position | None:
-    """Where a configuration stands on the grid; None when it lacks a hyperparameter or has a value of no grid point.
+    """The position of a configuration on the grid; None where it lacks a hyperparameter or has a value that is not on
+    the grid.
 
     >>> position_of({"layers": [1, 2, 4], "rate": [0.1, 0.01]}, {"rate": 0.1, "layers": 4})
     (2, 0)
@@ -53,7 +54,7 @@ def configuration_at(grid: Grid, position: Position) -> Configuration:
 
 
 def neighbourhood_of(grid: Grid, position: Position) -> list[Position]:
-    """A position, then every other that is one step away from it in exactly one hyperparameter.
+    """A position, and all that are one step away from it in exactly one hyperparameter.
 
     >>> neighbourhood_of({"layers": [1, 2, 4], "rate": [0.1, 0.01]}, (1, 0))
     [(1, 0), (0, 0), (2, 0), (1, 1)]
@@ -70,7 +71,7 @@ def neighbourhood_of(grid: Grid, position: Position) -> list[Position]:
 
 
 def suggest(trial: Trial, grid: Grid) -> Configuration:
-    """The configuration that a trial is to run, one `suggest_categorical` for each hyperparameter of the grid.
+    """The configuration of a trial, by one `suggest_categorical` for each hyperparameter of the grid.
 
     >>> import optuna
     >>> trial = optuna.create_study().ask()

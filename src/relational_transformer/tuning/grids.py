@@ -39,8 +39,8 @@ _HYPERPARAMETERS: dict[str, tuple[str, ...]] = {
     "transformer": (*_TRAINING, *_HEADS, "node_hidden_size"),
     "rt_single_layer": ("batch_size", "learning_rate", *_HEADS, "node_hidden_size", *_EDGES),
 }
-"""Which hyperparameters each model has: the rows of `clrs_hp_table` that hold a value. The last two are ablations that
-the paper re-tuned without printing a table: theirs are RT's, less what the ablation takes away."""
+"""The hyperparameters of each model: the rows of `clrs_hp_table` that hold a value. The last two are ablations that the
+paper re-tuned without printing a table. They have RT's, without those that the ablation removes."""
 
 GRIDS: dict[str, dict[str, tuple[Value, ...]]] = {
     model: {name: VALUES[name] for name in names} for model, names in _HYPERPARAMETERS.items()
@@ -56,7 +56,7 @@ def find_grid(model: str) -> dict[str, tuple[Value, ...]]:
 
 
 def settings_of(model: str, configuration: Mapping[str, Any]) -> Settings:
-    """The settings of a model with a configuration of its grid; with heads, all vectors have size heads x head size.
+    """The settings of a model with a configuration of its grid. Models with heads have hidden size heads x head size.
 
     >>> settings_of("gat", {"num_heads": 3, "head_size": 8, "num_layers": 2}).hidden_size
     24
@@ -72,7 +72,7 @@ def settings_of(model: str, configuration: Mapping[str, Any]) -> Settings:
 
 
 def configuration_of(model: str, settings: Settings | None = None) -> Configuration:
-    """The other way: the configuration on a model's grid that stands for `settings`, by default the paper's.
+    """The configuration on a model's grid that corresponds to `settings`, by default the paper's.
 
     >>> configuration_of("mpnn")
     {'batch_size': 4, 'num_layers': 1, 'learning_rate': 0.0016, 'hidden_size': 512}

@@ -1,6 +1,6 @@
-"""Signs of life: while a trial runs, its worker writes the time into it again and again.
+"""Heartbeats: while a trial runs, its worker writes the time into it regularly.
 
-Optuna has heartbeats for databases only; these work on every storage, journal files too.
+Optuna has heartbeats for databases only. These also work with journal files.
 """
 
 import time
@@ -18,7 +18,7 @@ INTERVAL_SECONDS = 30.0
 
 
 class Heartbeat:
-    """While open, writes the time into the trial every `interval` seconds from a thread of its own.
+    """A context in which a thread writes the time into the trial every `interval` seconds.
 
     >>> import optuna
     >>> trial = optuna.create_study().ask()
@@ -48,8 +48,8 @@ class Heartbeat:
         while not self._stop.wait(self._interval):
             try:
                 self._trial.set_user_attr(ATTRIBUTE, time.time())
-            except UpdateFinishedTrialError:  # the others took this worker for dead: the trial is lost
+            except UpdateFinishedTrialError:  # another worker has failed the trial
                 return
-            except Exception as error:  # a storage that does not answer now may answer at the next beat
+            except Exception as error:  # the storage may answer at the next beat
                 said = hide_passwords(str(error))
                 get_logger(__name__).warning("No heartbeat for trial %d: %s", self._trial.number, said)

@@ -1,4 +1,4 @@
-"""Trials whose worker was killed: noticed by the other workers, and marked as failed."""
+"""Trials whose worker was killed. The other workers detect them and mark them as failed."""
 
 import shutil
 import time
@@ -14,19 +14,19 @@ from . import heartbeat
 from .workplace import ATTRIBUTE, abandoned
 
 GRACE_SECONDS = 180.0
-"""A trial without a new heartbeat for this long has lost its worker: six beats, for networks pause."""
+"""Seconds without a new heartbeat after which a worker counts as dead: six beats, because networks may pause."""
 
 
 class LostTrials:
-    """What one worker knows of the signs of life of all trials.
+    """The heartbeats of all trials, as one worker has seen them.
 
-    A worker that was on this machine is known to be dead from its folder (see `workplace`), at once. Any other is taken
-    for dead when its heartbeat has not changed for more than `grace` seconds, by this worker's own clock: no other
-    clock is ever asked.
+    A dead worker of this machine is detected by its folder at once (see `workplace`). Any other counts as dead when its
+    heartbeat has not changed for more than `grace` seconds of this worker's clock. Clocks of different machines are
+    never compared.
 
     >>> import optuna
     >>> study = optuna.create_study()
-    >>> trial = study.ask()  # and nobody works on it
+    >>> trial = study.ask()  # no worker runs it
     >>> seconds = iter([0.0, 50.0, 70.0])
     >>> lost = LostTrials(study, grace=60.0, clock=lambda: next(seconds))
     >>> lost.fail(), lost.fail(), lost.fail()
@@ -37,10 +37,10 @@ class LostTrials:
         self._study = study
         self._grace = grace
         self._clock = clock
-        self._seen: dict[int, tuple[Any, float]] = {}  # trial -> its last heartbeat, and when that was new to us
+        self._seen: dict[int, tuple[Any, float]] = {}  # trial -> its last heartbeat, and when it was first seen
 
     def fail(self) -> list[int]:
-        """Mark the trials of dead workers as failed, and remove the folders that these left on this machine.
+        """Mark the trials of dead workers as failed, and remove their folders on this machine.
 
         Returns the trials' numbers. Any worker may do it, at any time.
         """
@@ -50,7 +50,8 @@ class LostTrials:
         for claim in claims.values():
             with abandoned(claim) as folder:
                 if folder is not None:
-                    # Its last trial may have begun since the first look; now that it is dead, it begins no other.
+                    # The worker may have begun its last trial after the first look. Now that it is dead, it begins no
+                    # other.
                     failed += self._fail(trial for trial in self._running() if trial.user_attrs.get(ATTRIBUTE) == claim)
                     shutil.rmtree(folder, ignore_errors=True)  # a link in it is removed, not followed
         return failed + self._fail(self._silent())

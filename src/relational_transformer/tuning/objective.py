@@ -10,12 +10,12 @@ from optuna import Trial
 from .grid import Configuration, Grid, suggest
 
 Train = Callable[[Configuration, int], float | Mapping[str, float]]
-"""Trains a configuration with a seed for everything random in it, data too; returns its score, or one score a task."""
+"""Trains a configuration with a seed, which also decides the data. Returns its score, or a score for each task."""
 
 
 @dataclass(frozen=True)
 class Objective:
-    """Trains the trial's configuration with a seed that no other trial has; the mean score over tasks is its value.
+    """Trains a trial's configuration with a random seed. The value of the trial is the mean score over tasks.
 
     The seed and the score of each task are kept with the trial, as user attributes `seed` and `score of TASK`.
 

@@ -1,4 +1,4 @@
-"""Run sets: all finished runs of one configuration, judged by their mean."""
+"""Run sets: all finished runs of one configuration, compared by their mean score."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from .grid import Grid, Position, position_of
 
 @dataclass(frozen=True)
 class RunSet:
-    """The runs of one configuration. Only what finished is a run: a failed, killed or running trial never is.
+    """The finished runs of one configuration. Failed, killed and running trials do not count.
 
     >>> runs = RunSet(position=(2, 0), scores=(0.5, 0.75), newest=4).with_run(1.0, number=9)
     >>> runs.count, runs.mean, round(runs.standard_error, 3), runs.newest
@@ -21,7 +21,7 @@ class RunSet:
     position: Position
     scores: tuple[float, ...]
     newest: int
-    """The number of its newest trial."""
+    """The number of the newest trial."""
 
     @property
     def count(self) -> int:
@@ -33,7 +33,7 @@ class RunSet:
 
     @property
     def standard_error(self) -> float | None:
-        """Of the mean; None for a single run, which does not say."""
+        """The standard error of the mean; None for a single run."""
         return stdev(self.scores) / len(self.scores) ** 0.5 if len(self.scores) > 1 else None
 
     def with_run(self, score: float, number: int) -> "RunSet":
@@ -41,7 +41,7 @@ class RunSet:
 
 
 def finished_runs(trials: Iterable[FrozenTrial], grid: Grid) -> list[tuple[int, Position, float]]:
-    """Trial number, position and score of every completed trial that stands on the grid, by trial number."""
+    """Number, position and score of every completed trial on the grid, in order of their numbers."""
     runs = []
     for trial in trials:
         if trial.state is TrialState.COMPLETE and trial.value is not None:
@@ -68,10 +68,10 @@ def gather_run_sets(trials: Iterable[FrozenTrial], grid: Grid) -> dict[Position,
 
 
 def standing(run_set: RunSet, maximize: bool) -> tuple[float, int]:
-    """The greater, the better: by the mean; of equal means, the one run last is the better."""
+    """The key by which run sets are compared: the mean, and the newest trial for equal means. Larger is better."""
     return (run_set.mean if maximize else -run_set.mean), run_set.newest
 
 
 def rank(run_sets: Mapping[Position, RunSet], maximize: bool) -> list[RunSet]:
-    """Best first."""
+    """All run sets, best first."""
     return sorted(run_sets.values(), key=lambda run_set: standing(run_set, maximize), reverse=True)

@@ -19,27 +19,26 @@ from .run_sets import gather_run_sets, rank
 class GridDescentSampler(BaseSampler):
     r"""Distributed Grid Descent (Loynd et al., 2020, "Working Memory Graphs", appendix B).
 
-    Each worker reads the finished runs of all workers and chooses one configuration; nobody coordinates. The runs of
-    one configuration are a run set, its metric their mean. Around the best run set S (of equals, the one run last) lies
-    its neighbourhood B: S, and every configuration one step away in exactly one hyperparameter. A member x of B that
-    has n(x) runs is chosen with probability
+    Each worker reads the finished runs of all workers and chooses one configuration; there is no coordinator. The runs
+    of one configuration are a run set, whose metric is their mean. The neighbourhood B of the best run set S (the
+    newest one of equals) consists of S and every configuration one step away in exactly one hyperparameter. A member x
+    of B that has n(x) runs is chosen with probability
 
     $$p(x) \propto M - n(x), \qquad M = 1 + \max_{y \in B} n(y)$$
 
-    so neighbours that nobody has tried come first, and the best is run again until it has earned its place. With no
-    results yet, the configuration is random; where a default is given, each hyperparameter is at its default or one
-    step from it.
+    so neighbours without a run come first, and the best configuration is run again and again. Without results, the
+    configuration is random. With a default, each hyperparameter is then at its default or one step from it.
 
-    Failed, pruned and running trials are never counted. The same configuration is chosen again on purpose. The choice
-    depends on the seed, the trial's number and the finished runs, and on nothing else: workers may share a seed, and a
-    search done one trial at a time can be made again exactly.
+    Failed, pruned and running trials are not counted. Configurations are chosen repeatedly on purpose. The choice
+    depends on the seed, the trial's number and the finished runs alone. So workers may share a seed, and a search that
+    runs one trial at a time can be repeated exactly.
 
     Args:
-        grid: hyperparameter -> its values, in order. The objective asks for each with
-            `trial.suggest_categorical(name, values)`, or for all of them with `suggest(trial, grid)`. What it asks for
-            beyond the grid is drawn at random.
-        default: where to begin: hyperparameter -> one of its values; for some, all or none of them.
-        seed: for choices that can be made again; from the operating system's entropy where None.
+        grid: hyperparameter -> its ordered values. The objective asks for each with `trial.suggest_categorical(name,
+        values)`, or for all of them with `suggest(trial, grid)`. Hyperparameters that are not on the grid are drawn at
+        random.
+        default: the start of the search: hyperparameter -> one of its values, for any of the hyperparameters.
+        seed: for reproducible choices; None takes one from the operating system.
 
     >>> import optuna
     >>> from relational_transformer.tuning import suggest
@@ -57,7 +56,7 @@ class GridDescentSampler(BaseSampler):
             if name not in self.grid:
                 raise ValueError(f"the default names {name!r}, the grid has {', '.join(self.grid)}")
             if value not in self.grid[name]:
-                raise ValueError(f"the default {name}={value!r} is none of its values {list(self.grid[name])!r}")
+                raise ValueError(f"the default {name}={value!r} is not one of its values {list(self.grid[name])!r}")
         self.seed = secrets.randbits(64) if seed is None else seed
 
     def __repr__(self) -> str:
@@ -75,7 +74,7 @@ class GridDescentSampler(BaseSampler):
             for name, distribution in search_space.items()
             if name not in self.grid
         }
-        # A hyperparameter that somebody fixed (optuna's PartialFixedSampler) is missing from the search space.
+        # A hyperparameter that is fixed (by optuna's PartialFixedSampler) is missing from the search space.
         grid = {name: values for name, values in self.grid.items() if name in search_space}
         return configuration_at(grid, self._choose(study, trial, grid)) | outside
 
@@ -98,15 +97,15 @@ class GridDescentSampler(BaseSampler):
         return neighbourhood[generator.choice(len(neighbourhood), p=weights / weights.sum())]
 
     def _first_choices(self, name: str, values: Any) -> range:
-        """Indices that a hyperparameter may have before there are any results."""
+        """The indices of a hyperparameter's values from which the search may begin."""
         if name not in self.default:
             return range(len(values))
         index = values.index(self.default[name])
         return range(max(index - 1, 0), min(index + 2, len(values)))
 
     def _generator(self, trial: FrozenTrial, purpose: str = "the grid") -> np.random.Generator:
-        # Never what `default_rng(seed)` gives, which an objective with the same seed may use: numpy takes [seed, 0, 0]
-        # for the same as seed, so the last word must not be 0.
+        # Never the same as `default_rng(seed)`, which an objective with the same seed may use. To numpy [seed, 0, 0] is
+        # the same as seed, so the last word must not be 0.
         return np.random.default_rng([self.seed, trial.number, 1 + zlib.crc32(purpose.encode())])
 
 

@@ -15,7 +15,7 @@ from .run_sets import RunSet
 
 
 def show(search: Search, console: Console, title: str, paper: Mapping[str, Any] | None = None, rows: int = 10) -> None:
-    """Print where a search stands; `paper` is the configuration that the paper chose, to compare with."""
+    """Print the state of a search. `paper` is the paper's configuration, for comparison."""
     console.print(f"[bold]{escape(title)}[/bold]: {describe_trials(search)}", soft_wrap=True)
     if search.best is not None:
         best = search.configuration(search.best)
@@ -26,7 +26,7 @@ def show(search: Search, console: Console, title: str, paper: Mapping[str, Any] 
 
 
 def describe_trials(search: Search) -> str:
-    """How many trials there are of each state, and of how many configurations."""
+    """The numbers of trials of each state, and of configurations, in words."""
     trials = search.trials
     lost = trials[TrialState.FAIL] + trials[TrialState.PRUNED]
     return (
@@ -55,7 +55,7 @@ def best_table(search: Search, best: Configuration, paper: Mapping[str, Any] | N
 
 
 def ranking_table(search: Search, best: Configuration, rows: int) -> RenderableType:
-    """The best run sets; each but the first is told by how it differs from the first."""
+    """The best run sets, described by how they differ from the best."""
     table = Table(title=f"Best {min(rows, len(search.ranking))} run sets", box=box.SIMPLE, title_justify="left")
     for heading in ("mean", "± standard error", "runs"):
         table.add_column(heading, justify="right")
@@ -67,7 +67,7 @@ def ranking_table(search: Search, best: Configuration, rows: int) -> RenderableT
 
 
 def steps_table(search: Search, best: Configuration) -> RenderableType:
-    """Each step away from the best, with its runs; a step without any is unexplored."""
+    """All steps from the best configuration with their runs. A step without runs is unexplored."""
     table = Table(title="One step from the best", box=box.SIMPLE, title_justify="left")
     table.add_column("step")
     for heading in ("mean", "± standard error", "runs"):

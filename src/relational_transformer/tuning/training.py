@@ -1,4 +1,4 @@
-"""What a trial of the paper's search trains: one model on the core tasks, by the tuning protocol."""
+"""The training of a trial of the paper's search: one model on the core tasks, by the tuning protocol."""
 
 import gc
 from collections.abc import Callable
@@ -20,10 +20,10 @@ from .grids import settings_of
 
 TUNING_PROTOCOL = Protocol(examples=32_000, minimum_evaluation_examples=100)
 """CLRS-30's protocol with the paper's changes for tuning: shorter runs, evaluation sets of at least 100 examples. Its
-data seeds are placeholders: every run makes data of its own."""
+data seeds are placeholders, because every run generates its own data."""
 
 DIVERGED = 0.0
-"""Score of a seed whose parameters became infinite. That is its configuration's doing, so the run counts."""
+"""The score of a seed whose parameters became infinite. The run counts, because its configuration is the cause."""
 
 Watch = Callable[[str, int], None]
 """Called with a task and the examples trained on so far."""
@@ -31,11 +31,11 @@ Watch = Callable[[str, int], None]
 
 @dataclass(frozen=True)
 class TaskTraining:
-    """Trains a configuration of `model` on every task, all of them side by side; see `objective.Train`.
+    """Trains a configuration of `model` on all tasks at once; see `objective.Train`.
 
-    The score of a task is the paper's: of all validations, the parameters with the best score are tested on graphs of
-    64 nodes. Data seeds are drawn anew for every run and task, so no search can fit any fixed data set, and the test
-    score may be searched on. With several seeds, a fleet of them trains together, and the score is their mean.
+    The score of a task is the paper's: the parameters with the best validation score are tested on graphs of 64 nodes.
+    Every run and task has new data seeds, so a search cannot overfit a fixed data set, and may optimise the test score.
+    Several seeds train together as a fleet, and the score is their mean.
     """
 
     model: str
@@ -45,7 +45,7 @@ class TaskTraining:
     device: str = "cpu"
     watch: Watch = lambda task, examples: None
     folder: Path | None = None
-    """Of the runs while they train; the system's for temporary files where None."""
+    """The folder of the runs during training; None for the system's temporary folder."""
 
     def __call__(self, configuration: Configuration, seed: int) -> dict[str, float]:
         def report(trainer: Trainer) -> None:
@@ -53,12 +53,12 @@ class TaskTraining:
 
         configs = [self.config(task, configuration, seed) for task in self.tasks]
         try:
-            # Nobody comes back to the run of a trial.
+            # The run of a trial is never resumed.
             with TemporaryDirectory(prefix="run-", dir=self.folder) as folder:
                 runs = [(CLRSTask(config), f"{folder}/{config.task}") for config in configs]
                 results = train_together(runs, torch.device(self.device), report=report)
         except Stopped:
-            ended = "stopped; the trial under way is lost, all others are kept: the same command goes on"
+            ended = "stopped, lost the trial under way, kept all others; the same command continues the search"
             raise KeyboardInterrupt(ended) from None
         finally:
             free_memory()
@@ -68,7 +68,8 @@ class TaskTraining:
         }
 
     def config(self, task: str, configuration: Configuration, seed: int) -> TrainConfig:
-        """One fleet of a trial. Sizes differ from trial to trial, and compiling for each would outlast its training."""
+        """The configuration of one fleet of a trial. It is not compiled: sizes differ between trials, and compiling
+        would take longer than training."""
         return TrainConfig(
             task=task,
             model=self.model,
@@ -80,14 +81,14 @@ class TaskTraining:
 
 
 def with_data_seeds(protocol: Protocol, task: str, seed: int) -> Protocol:
-    """The protocol with data of its own: three seeds that depend on the run's seed and the task."""
+    """The protocol with data seeds that depend on the run's seed and the task."""
     numbers = np.random.SeedSequence([seed, ALGORITHMS.index(task)]).generate_state(3)
     train, validation, test = (int(number) for number in numbers)
     return replace(protocol, train_data_seed=train, validation_data_seed=validation, test_data_seed=test)
 
 
 def free_memory() -> None:
-    """Let go of what the last run left on the device, so that the next may have it all."""
+    """Free the memory that the last run left cached on the device."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

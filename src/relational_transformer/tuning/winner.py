@@ -1,4 +1,4 @@
-"""The winner of a search, to be trained afresh: its runs in the search were chosen for their luck as well."""
+"""The winner of a search, to be trained again: its scores in the search are biased, because they selected it."""
 
 from collections.abc import Iterable
 
@@ -11,8 +11,8 @@ from .grids import settings_of
 def winner_configs(
     search: Search, model: str, tasks: Iterable[str], protocol: Protocol, seeds: tuple[int, ...]
 ) -> list[TrainConfig]:
-    """What to train for results of the best configuration that are free of selection bias, a task at a time."""
+    """The configurations to train for unbiased results of the best configuration, one for each task."""
     if search.best is None:
-        raise ValueError("no run of this search has ended yet, so that it has no winner")
+        raise ValueError("no run of this search has ended yet, so it has no winner")
     settings = settings_of(model, search.configuration(search.best))
     return [TrainConfig(task, model, settings, protocol, seeds) for task in tasks]

@@ -1,4 +1,4 @@
-"""One worker of a search. Start as many as there are machines: they meet only in the storage."""
+"""One worker of a search. Workers communicate through the storage alone."""
 
 import math
 import time
@@ -34,12 +34,12 @@ def work(
     lost: LostTrials | None = None,
     wait: Callable[[Search], None] = lambda search: time.sleep(LOOK_SECONDS),
 ) -> Search:
-    """Runs trials until the study has `trials` runs by all workers together, or its search has converged.
+    """Run trials until all workers together have made `trials` runs, or the search has converged.
 
-    While the last of them are under way by other workers, it calls `wait` again and again: if one of these dies, its
-    run is done here. What `lost` finds to have lost its worker is marked as failed before each trial. An error in the
-    objective fails its own trial and ends this worker; a score that is not a number fails the trial only. `report` is
-    called after each trial; `claim` is of the folder in which this worker runs them (see `workplace`).
+    While the last runs are under way in other workers, `wait` is called repeatedly: if one of these dies, its run is
+    repeated here. Before each trial, `lost` marks the trials of dead workers as failed. An error in the objective fails
+    the trial and ends this worker; a NaN score fails only the trial. `report` is called after each trial. `claim` names
+    the folder in which this worker trains (see `workplace`).
 
     >>> import optuna
     >>> from relational_transformer.tuning import GridDescentSampler, Objective
@@ -69,9 +69,9 @@ def work(
 
 
 def is_one_too_many(study: Study, grid: Grid, trial: Trial, trials: int) -> bool:
-    """Whether others began the last of the runs that are wanted, between this worker's look and its beginning of one.
+    """Whether other workers have begun the last of the `trials` runs since this worker decided to begin one.
 
-    Of workers that begin one at the same time, those with the lower numbers go on.
+    Of trials that begin at the same time, those with the lower numbers continue.
     """
     earlier = [one for one in study.get_trials(deepcopy=False) if one.number != trial.number]
     running = sum(one.state is TrialState.RUNNING and one.number < trial.number for one in earlier)
@@ -84,14 +84,14 @@ def run_trial(
     interval: float = INTERVAL_SECONDS,
     claim: Claim | None = None,
 ) -> FrozenTrial:
-    """One trial, from the question to the answer."""
+    """Ask the study for one trial and run it."""
     return carry_out(study, study.ask(), objective, interval, claim)
 
 
 def carry_out(
     study: Study, trial: Trial, objective: Callable[[Trial], float], interval: float, claim: Claim | None
 ) -> FrozenTrial:
-    """The answer to a trial, with a heartbeat meanwhile."""
+    """Run a trial with a heartbeat, and tell the study its score."""
     try:
         if claim is not None:
             trial.set_user_attr(workplace.ATTRIBUTE, claim)
@@ -101,7 +101,7 @@ def carry_out(
             trial.set_user_attr(
                 seal.ATTRIBUTE, seal.seal_of(study.study_name, trial.number, trial.params, float(score))
             )
-    except UpdateFinishedTrialError:  # the others took this worker for dead: its trial does not count
+    except UpdateFinishedTrialError:  # another worker has failed the trial
         return study.tell(trial, state=TrialState.FAIL, skip_if_finished=True)
     except BaseException:
         study.tell(trial, state=TrialState.FAIL, skip_if_finished=True)

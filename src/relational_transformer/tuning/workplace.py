@@ -1,4 +1,4 @@
-"""The folder of a worker on its machine: locked while the worker lives, so that others know when it is dead."""
+"""The folder of a worker on its machine. It is locked while the worker lives, so that others can detect its death."""
 
 import fcntl
 import os
@@ -15,13 +15,13 @@ from typing import Any, NamedTuple, TypedDict
 from relational_transformer.reading import check
 
 ATTRIBUTE = "workplace"
-"""Of a trial: the claim of the worker that runs it."""
+"""The attribute of a trial that holds the claim of its worker."""
 PREFIX = "rt-tune-"
 LOCK = "worker.lock"
 
 
 class Claim(TypedDict):
-    """What a trial says of where its worker is; the token is in the lock's file as well."""
+    """Where the worker of a trial is. The token is also in the lock file."""
 
     machine: str
     folder: str
@@ -54,11 +54,10 @@ def workplace() -> Iterator[Workplace]:
 
 @contextmanager
 def abandoned(claim: Any) -> Iterator[Path | None]:
-    """The folder of a worker that is known to be dead, which nobody else takes meanwhile; None where the worker lives,
-    or nothing is known of it.
+    """The folder of a worker that is certainly dead, locked meanwhile; None where the worker lives or is unknown.
 
-    A claim comes out of a storage, so that it may say anything. A folder is that of a worker only if it is ours, has
-    the name of one, is no link, and holds a lock with the token of the claim.
+    A claim comes from a storage, so it is not trusted. A folder counts only if it belongs to this user, has the name of
+    a worker's folder, is no link, and holds a lock with the token of the claim.
     """
     try:
         check(claim, Claim)
@@ -78,7 +77,7 @@ def abandoned(claim: Any) -> Iterator[Path | None]:
 
 
 def _take(folder: Path, token: str) -> int:
-    """The descriptor of a folder's lock, held; OSError where it is another's, or not what it should be."""
+    """Lock a folder and return the lock's descriptor; OSError where it is locked or not a worker's folder."""
     kind = folder.lstat()
     if not stat.S_ISDIR(kind.st_mode) or kind.st_uid != os.getuid():
         raise OSError(f"{folder} is no folder of ours")

@@ -171,7 +171,7 @@ def test_runs_that_are_stopped_save_themselves_and_the_same_sweep_goes_on_from_t
         if all(trap.is_sprung for trap in beginning):
             signal.raise_signal(signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt, match="stopped; what was done is saved"):
+    with pytest.raises(KeyboardInterrupt, match="stopped, saved everything"):
         sweep(runs, engine, tick=stop_when_two_have_begun, tick_seconds=0.05)
     assert not any(run.is_done for run in runs)
     assert not RunFolder(waiting.folder).config.exists()

@@ -1,4 +1,4 @@
-"""The contract between a sweep and what carries out its runs."""
+"""The contract between a sweep and the engine that trains its runs."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -8,36 +8,36 @@ from ..run import Run
 
 @dataclass(frozen=True)
 class Ended:
-    """A run that an engine has let go of: it has its result, or an error, or its worker was lost."""
+    """A run that an engine is done with: it has a result or an error, or its worker was lost."""
 
     run: Run
     error: str | None = None
-    """In one line; None where the run has its result."""
+    """The error in one line; None where the run has a result."""
     lost: bool = False
-    """Whether a machine went away under it, which says nothing against the run."""
+    """Whether the machine of the run was lost, which is not an error of the run."""
 
 
 class Engine(Protocol):
-    """Carries out runs, as many at a time as there are slots. All that a run leaves behind is in its folder, so any
-    engine goes on with what another began."""
+    """Trains runs, as many at a time as there are slots. The state of a run is in its folder, so any engine can resume
+    what another began."""
 
     @property
     def slots(self) -> int:
-        """How many runs may be carried out at the same time, as far as is known now."""
+        """The number of runs that can be trained at the same time now."""
         ...
 
     def submit(self, run: Run) -> None:
-        """Take a run; it starts when a slot is free."""
+        """Add a run, which starts when a slot is free."""
         ...
 
     def wait(self, seconds: float) -> list[Ended]:
-        """What has ended since the last call; waits for the first of them, at most so long."""
+        """The runs that have ended since the last call. Waits up to `seconds` for the first one."""
         ...
 
     def stop(self) -> None:
-        """Let what is running save itself, and end it; forget what has not started."""
+        """Stop all runs after they have saved a checkpoint, and drop those that have not started."""
         ...
 
     def close(self) -> None:
-        """Let go of the engine when nothing is running."""
+        """Release the engine's resources. No run may be under way."""
         ...

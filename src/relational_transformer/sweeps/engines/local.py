@@ -1,7 +1,8 @@
-"""This machine as an engine: every run in a process of its own, or a queue of runs in one that trains some at once.
+"""This machine as an engine: each run has a process of its own, or one process trains a queue of runs, several at a
+time.
 
-A process for each run costs seconds and gives them back: the memory of a run is free when it ends, and one that is
-killed for taking too much takes no other with it. Fleets that are small for a GPU fill it together, in one process.
+A process for each run takes seconds to start. But it frees the memory of the run when it ends, and a run that is killed
+for taking too much memory stops no other. Small fleets share one process, because together they fill a GPU.
 """
 
 import contextlib
@@ -24,7 +25,7 @@ from ..run import Run
 from .engine import Ended
 
 LOG = "worker.log"
-"""What a process said, in the folder of its (first) run."""
+"""The log of a process, in the folder of its first run."""
 POLL_SECONDS = 0.05
 
 
@@ -34,7 +35,7 @@ def _text_of(log: Path) -> str:
 
 @dataclass
 class Worker:
-    """A process and what it trains where: `runs` that have no result yet, in the order in which they begin."""
+    """A process and its device. `runs` are those without a result, in the order in which they begin."""
 
     runs: list[Run]
     device: str
@@ -43,14 +44,14 @@ class Worker:
     is_shared: bool
 
     def how_it_ended(self) -> tuple[str | None, list[Run]]:
-        """Why it failed, in one line (None where it did not), and the run that the error comes from, if it says so."""
+        """The error in one line, None where there was none, and the run that it comes from if the log names one."""
         status = self.process.returncode
         if status == 0:
             return None, []
         lines = [line.strip() for line in _text_of(self.log).splitlines() if line.strip()]
         blamed = [run for run in self.runs if lines and lines[-1] == words_of_blame(RunFolder(run.folder))]
         words = lines[:-1] if blamed else lines
-        last_words = words[-1] if words else "its process ended without a word"
+        last_words = words[-1] if words else "its process ended without a message"
         return f"{f'killed by signal {-status}' if status < 0 else last_words} (see {self.log})", blamed
 
     def close(self) -> None:
@@ -60,12 +61,12 @@ class Worker:
 
 
 class LocalEngine:
-    """Runs on the given devices, a process at a time on each; a device named twice has two.
+    """Trains runs on the given devices, with one process at a time on each. A device that is listed twice has two.
 
-    With `at_once` above 1, a process takes its share of all runs of one kind, and keeps so many of them going side by
-    side. Where one of them brings such a process down, it is tried again alone, and the others go on together; where
-    nobody knows which it was, all that were under way are tried alone. With `only_small` runs of tasks that may take
-    much memory have a process of their own.
+    With `at_once` above 1, a process takes its share of the runs of one kind and trains `at_once` of them at a time. If
+    a run makes such a process fail, it is tried again alone, and the others continue together. If it is not known which
+    run it was, all that were under way are tried alone. With `only_small`, runs of tasks that may need much memory have
+    a process of their own.
     """
 
     def __init__(
@@ -104,10 +105,10 @@ class LocalEngine:
         self.workers.clear()
 
     def close(self) -> None:
-        """Nothing to let go of: every process has ended."""
+        """There is nothing to release: every process has ended."""
 
     def _next_runs(self) -> list[Run]:
-        """What the next process is to train: one run, or every so many-th of those that can share it."""
+        """The runs of the next process: one run, or a share of those that can be trained together."""
         first = self._waiting[0]
         sharing = [run for run in self._waiting if run.kind == first.kind and self._may_share(run)]
         runs = sharing[:: len(self._free)] if self.at_once > 1 and self._may_share(first) else [first]
@@ -135,20 +136,20 @@ class LocalEngine:
                 stderr=output,
                 text=True,
                 env=self._environment,
-                start_new_session=True,  # Ctrl-C is for the sweep, which then stops its workers
+                start_new_session=True,  # only the sweep gets Ctrl-C; it then stops its workers
             )
         assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it is gone already, which its exit status will tell
+        with contextlib.suppress(BrokenPipeError):  # the process has ended already; its exit status says why
             process.stdin.write(json.dumps(order) + "\n")
             process.stdin.flush()
         return Worker(runs, device, process, log, is_shared=len(runs) > 1)
 
     def _look_at(self, worker: Worker) -> list[Ended]:
-        """Which runs of a process have ended since the last time."""
-        has_ended = worker.process.poll() is not None  # asked first: what it leaves behind is then there
+        """The runs of a process that have ended since the last call."""
+        has_ended = worker.process.poll() is not None  # first, so that its results are all there
         done = [run for run in worker.runs if run.is_done]
         if done == worker.runs and not has_ended:
-            return []  # it is about to end, which is waited for
+            return []  # wait until the process has ended
         worker.runs = [run for run in worker.runs if run not in done]
         ended = [Ended(run) for run in done]
         if has_ended:
@@ -159,11 +160,11 @@ class LocalEngine:
         return ended
 
     def _judge(self, worker: Worker) -> list[Ended]:
-        """What becomes of the runs that a process has left without a result."""
+        """The outcome of the runs that a process has left without a result."""
         error, blamed = worker.how_it_ended()
         if not worker.is_shared:
             return [Ended(run, error or "it left no result") for run in worker.runs]
-        suspects = blamed or worker.runs[: self.at_once]  # they begin in order, so no other can have begun
+        suspects = blamed or worker.runs[: self.at_once]  # runs begin in order, so no other can have begun
         self._waiting.extendleft(run for run in reversed(worker.runs) if run not in suspects)
         self._alone |= {run.folder for run in suspects}
         why = "it failed beside others" if blamed else f"one of {len(suspects)} runs in a process failed"

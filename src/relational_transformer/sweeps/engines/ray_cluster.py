@@ -1,8 +1,7 @@
-"""A Ray cluster as an engine: one run a GPU, or a CPU, on whatever machines there are.
+"""A Ray cluster as an engine: one run for each GPU, or CPU, on all machines of the cluster.
 
-Ray places the runs and notices lost machines. What a run has done is on storage that all machines share, so a lost one
-goes on elsewhere from its last checkpoint. Ray's own retries are off: who failed, and how often, is for the sweep to
-judge.
+Ray places the runs and detects lost machines. Run folders are on storage that all machines share, so a lost run is
+resumed elsewhere from its last checkpoint. Ray's own retries are off: the sweep counts failures.
 """
 
 import logging
@@ -21,15 +20,15 @@ from ..run import Run
 from .engine import Ended
 
 SECONDS_TO_APPEAR = 60.0
-"""How long a network file system may take to show something new to other machines."""
+"""Seconds that a network file system may take to show a new file to other machines."""
 SECONDS_TO_ANSWER = 10.0
-"""How long the head of a cluster may take to answer."""
+"""Seconds that the head of a cluster may take to answer."""
 
 
 class RayEngine:
-    """Runs on the cluster at `address` ("auto" finds one that this machine belongs to).
+    """Trains runs on the cluster at `address` ("auto" finds the cluster of this machine).
 
-    A run takes `gpus` GPUs where the cluster has any (or `device` is cuda), and `cpus` cores.
+    A run takes `cpus` cores, and `gpus` GPUs if the cluster has any or `device` is cuda.
     """
 
     def __init__(
@@ -45,21 +44,21 @@ class RayEngine:
             need = " and ".join(f"{amount:g} {name}" for name, amount in self._need.items())
             message = f"no machine of the cluster at {address} has the {need} that a run takes"
             raise ValueError(hide_passwords(message, address))
-        # A process for every run, as on one machine: its memory is free when it ends.
+        # A process for every run, as on one machine, so that its memory is freed when it ends.
         options = {"num_cpus": cpus, "num_gpus": self._need.get("GPU", 0), "max_retries": 0, "max_calls": 1}
         self._task = self._ray.remote(**options)(_execute)
         self._runs: dict[Any, Run] = {}
 
     @property
     def slots(self) -> int:
-        """Runs that fit on the machines that are there now."""
+        """The number of runs that fit on the machines that are alive now."""
         machines = [machine["Resources"] for machine in self._ray.nodes() if machine["Alive"]]
         return sum(
             min(int(machine.get(name, 0) / amount) for name, amount in self._need.items()) for machine in machines
         )
 
     def submit(self, run: Run) -> None:
-        run.folder.mkdir(parents=True, exist_ok=True)  # so that a worker can tell whether it sees the same storage
+        run.folder.mkdir(parents=True, exist_ok=True)  # a worker checks that it sees the same storage
         content = {**run.as_dict(), "folder": str(run.folder.absolute())}
         self._runs[self._task.remote(content, self.device, self.checkpoint_seconds)] = run
 
@@ -71,10 +70,10 @@ class RayEngine:
 
     def stop(self) -> None:
         running = list(self._runs)
-        for reference in reversed(running):  # first those that wait, or they would begin where others have ended
-            self._ray.cancel(reference)  # as Ctrl-C would: the run saves itself
+        for reference in reversed(running):  # waiting ones first, or they would start on freed slots
+            self._ray.cancel(reference)  # like Ctrl-C: the run saves a checkpoint
         if running:
-            self._ray.wait(running, num_returns=len(running))  # however long a run takes: what was done is to be saved
+            self._ray.wait(running, num_returns=len(running))  # without a limit: all runs must be saved
         self._runs.clear()
         self.close()
 
@@ -100,20 +99,20 @@ class RayEngine:
 
 
 def _execute(content: dict[str, Any], device: str, checkpoint_seconds: float) -> None:
-    """What a worker of the cluster does. The result is in the folder."""
+    """What a worker of the cluster runs. The result is in the run folder."""
     run = Run.from_dict(content)
     check_shared(run.folder)
     execute(run, find_device(device), checkpoint_seconds)
 
 
 def check_shared(folder: Path, patience: float = SECONDS_TO_APPEAR) -> None:
-    """Refuse a folder that is not there: who asked for the run has made it."""
+    """Refuse a folder that does not exist: the sweep has created it, so this machine has another storage."""
     if not _appears(folder.is_dir, patience):
         raise ValueError(f"{os.uname().nodename} sees no {folder}: --out must be a folder that all machines share")
 
 
 def _appears(is_there: Callable[[], bool], patience: float) -> bool:
-    """Whether something is there within so many seconds."""
+    """Whether `is_there` becomes true within `patience` seconds."""
     deadline = time.monotonic() + patience
     while not (found := is_there()) and time.monotonic() < deadline:
         time.sleep(0.5)

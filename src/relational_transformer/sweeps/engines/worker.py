@@ -1,7 +1,7 @@
-"""Runs in a process of their own, one or a queue of them: `python -m relational_transformer.sweeps.engines.worker`.
+"""A process that trains one run or a queue of runs: `python -m relational_transformer.sweeps.engines.worker`.
 
-Its order is one line of JSON on the standard input, which stays open: when it closes, whoever gave the order is gone,
-and the runs save themselves and end.
+It reads its runs from one line of JSON on the standard input. The input stays open: when it closes, the sweep has
+ended, and the runs save a checkpoint and stop.
 """
 
 import json
@@ -20,7 +20,7 @@ FAILED, STOPPED = 1, 130
 
 
 def main() -> int:
-    """Carry out the order and return the exit status."""
+    """Train the runs and return the exit status."""
     order = json.loads(sys.stdin.readline())
     threading.Thread(target=_stop_with_the_sweep, daemon=True).start()
     try:
@@ -38,11 +38,11 @@ def main() -> int:
 
 def _stop_with_the_sweep() -> None:
     sys.stdin.read()
-    os.kill(os.getpid(), signal.SIGTERM)  # what is being trained is saved first
+    os.kill(os.getpid(), signal.SIGTERM)  # runs save a checkpoint first
 
 
 if __name__ == "__main__":
-    # Not sys.exit: the thread may be reading the standard input, which the interpreter would want to close.
+    # Not sys.exit: the interpreter would close the standard input, which the thread may be reading.
     status = main()
     sys.stderr.flush()
     os._exit(status)

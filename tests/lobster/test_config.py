@@ -32,7 +32,7 @@ def test_a_configuration_survives_json(model: ModelName):
 
 def test_what_cannot_be_is_refused_in_one_sentence():
     rt, protocol = SETTINGS["rt"], LobsterProtocol()
-    with pytest.raises(ValueError, match="no lobster model is called 'gin'; there are rt, gcn, gat"):
+    with pytest.raises(ValueError, match="there is no lobster model 'gin'; the models are rt, gcn, gat"):
         LobsterConfig("gin", rt, protocol, (0,))  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="gcn needs BaselineSettings"):
         LobsterConfig("gcn", rt, protocol, (0,))

@@ -14,7 +14,7 @@ from relational_transformer.lobster import (
     sample,
 )
 from relational_transformer.lobster.data import load_split
-from relational_transformer.lobster.evaluation import Evaluator, check_memory, parts_of
+from relational_transformer.lobster.evaluation import Evaluator, check_memory, chunks_of
 from relational_transformer.lobster.models.stack import FleetStack
 from relational_transformer.lobster.settings import ModelName
 from relational_transformer.runs.run_folder import RunFolder
@@ -63,7 +63,7 @@ def test_a_run_whose_graphs_cannot_fit_is_refused_before_it_trains(monkeypatch, 
 def test_validation_and_test_are_cut_into_parts_of_the_same_few_shapes():
     """So that what was compiled for the one serves the other."""
     shapes = [
-        {(num_nodes, len(index)) for num_nodes, index, _ in parts_of(graphs.num_nodes, most_pairs=1_000_000)}
+        {(num_nodes, len(index)) for num_nodes, index, _ in chunks_of(graphs.num_nodes, most_pairs=1_000_000)}
         for graphs in (LobsterProtocol().validation_graphs(), LobsterProtocol().test_graphs())
     ]
     assert shapes[0] == shapes[1] == {(128, 61), (160, 39)}

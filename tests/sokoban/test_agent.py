@@ -132,5 +132,5 @@ def test_a_fleet_decides_as_its_agents_do_and_has_their_gradients(model: str, re
 
 
 def test_unknown_models_are_named():
-    with pytest.raises(ValueError, match="no model of the agent is called 'gru'; there are transformer, rt"):
+    with pytest.raises(ValueError, match="the agent has no model 'gru'; the models are transformer, rt"):
         Agent("gru")

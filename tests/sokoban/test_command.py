@@ -108,7 +108,7 @@ def test_a_run_is_scored_again_on_its_own_levels_and_on_others(trained, tmp_path
 
 def test_generated_levels_have_no_other_split(begun, capsys):
     assert main(["evaluate", "sokoban", begun, "--split", "valid"]) == 2
-    assert "knows no folder of levels with a split 'valid': add --levels" in capsys.readouterr().err
+    assert "has no folder of levels with a split 'valid': add --levels" in capsys.readouterr().err
 
 
 def test_a_run_plays_its_own_levels_and_no_others(begun, capsys):
@@ -134,7 +134,7 @@ def test_levels_that_have_moved_are_asked_for(trained, tmp_path, capsys):
     shutil.copytree(trained[0], run)
     remember_folder(RunFolder(run), tmp_path / "old")
     for note, message in (
-        (None, f"were in {tmp_path / 'old'}, which is not there: say with --levels"),
+        (None, f"were in {tmp_path / 'old'}, which does not exist: give their folder with --levels"),
         ("{", "/.levels.json is not JSON"),
     ):
         if note is not None:

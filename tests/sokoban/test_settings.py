@@ -32,7 +32,7 @@ def test_no_discount_at_all_is_a_recipe():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model": "lstm"}, "no model of the agent is called 'lstm'; there are transformer, rt"),
+        ({"model": "lstm"}, "the agent has no model 'lstm'; the models are transformer, rt"),
         ({"precision": "fp8"}, "precision must be one of tf32, bf16, fp32, fp64, got 'fp8'"),
         ({"compile": "maybe"}, "compile must be one of auto, on, off, got 'maybe'"),
         ({"levels": "boxoban"}, r"levels must be load_splits\(folder, ...\).identity, or None, got 'boxoban'"),

@@ -91,9 +91,9 @@ def test_what_cannot_run_leaves_no_folder(tmp_path, split: str):
     given = load_splits(levels, 1_000)
     with pytest.raises(ValueError, match=f"the {split} levels of .* are not those of the run: 1 of digest .*, not 2"):
         train_run(config, str(tmp_path / "run"), levels=replace(given, **{split: getattr(given, split)[0]}))
-    with pytest.raises(ValueError, match="of a Boxoban folder: name it"):
+    with pytest.raises(ValueError, match="those of a Boxoban folder: give it"):
         train_run(config, str(tmp_path / "run"))
-    with pytest.raises(ValueError, match="the configuration is one of generated levels"):
+    with pytest.raises(ValueError, match="the configuration has generated levels"):
         train_run(replace(config, levels=None), str(tmp_path / "run"), levels=given)
     with pytest.raises(ValueError, match="num_heads must divide size=16"):
         replace(SETTINGS, num_heads=3)

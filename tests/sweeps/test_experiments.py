@@ -62,5 +62,5 @@ def test_an_ablation_compares_rt_with_what_lacks_one_thing(name: str, setting: s
 
 
 def test_a_wrong_name_lists_the_right_ones():
-    with pytest.raises(ValueError, match="there is no experiment 'mian'; the experiments are main, classes, transformer"):
+    with pytest.raises(ValueError, match="there is no experiment 'mian'; the experiments are main, classes"):
         find_experiment("mian")

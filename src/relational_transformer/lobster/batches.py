@@ -1,4 +1,4 @@
-"""The order in which every seed sees the training graphs, and how a batch is cut into groups of similar size."""
+"""The order in which every seed sees the training graphs, and the cutting of a batch into groups of similar size."""
 
 from dataclasses import dataclass
 from itertools import combinations
@@ -7,19 +7,20 @@ import numpy as np
 
 MOST_GROUPS = 8
 GRAPHS_OF_A_GROUP = 64
-"""Of all seeds together: smaller groups are padded less, but would keep no device busy."""
+"""The least number of graphs in a group, over all seeds: smaller groups have less padding, but do not fill a device."""
 GRAPHS_OF_A_HALF = 16
-"""A batch with so many graphs in either half is cut in two all the same, so much does padding take."""
+"""A batch is cut in two anyway if each half has this many graphs, because padding costs more."""
 MOST_BUCKETS = 4
-"""Numbers of nodes that groups are padded to: every one is another layer to compile."""
+"""The largest number of sizes that groups are padded to. The layer is compiled for each of them."""
 NODES_PER_BUCKET = 8
 STEPS_TO_LOOK_AT = 200
-"""Of which the sizes of groups are taken to be typical."""
+"""The number of training steps from which typical sizes of groups are taken."""
 
 
 @dataclass(frozen=True)
 class Draw:
-    """Graphs of some training steps: index [steps, G, S, B / G], and the nodes to pad each group to, [steps][G]."""
+    """The graphs of some training steps, [steps, G, S, B / G], and the number of nodes to which each group is padded,
+    [steps][G]."""
 
     index: np.ndarray
     num_nodes: list[list[int]]
@@ -28,8 +29,8 @@ class Draw:
 def draw(seeds: tuple[int, ...], first_step: int, num_steps: int, batch_size: int, num_examples: int) -> np.ndarray:
     """Indices [steps, S, B] of the graphs that each seed trains on in the steps from `first_step` on.
 
-    Every epoch a seed goes through all graphs in a new order; a batch that an epoch does not fill takes the rest from
-    the next one. The order depends on the seed and the epoch alone, so a run resumes anywhere.
+    In every epoch a seed sees all graphs in a new order. A batch may span two epochs. The order depends on the seed and
+    the epoch alone, so a run can be resumed anywhere.
     """
     begin, end = first_step * batch_size, (first_step + num_steps) * batch_size
     epochs = range(begin // num_examples, -(-end // num_examples))
@@ -46,9 +47,9 @@ def draw(seeds: tuple[int, ...], first_step: int, num_steps: int, batch_size: in
 
 
 def node_buckets(num_nodes: np.ndarray, num_seeds: int, batch_size: int) -> list[int]:
-    """Few numbers of nodes to pad groups to, multiples of 8 with room for the largest graph.
+    """The sizes to which groups are padded: a few multiples of 8, the last one at least that of the largest graph.
 
-    They are those with which typical steps of so many seeds have the fewest pairs of nodes.
+    They are chosen so that typical steps of `num_seeds` seeds have the fewest pairs of nodes.
 
     >>> node_buckets(np.arange(4, 52), num_seeds=2, batch_size=32)
     [24, 32, 40, 56]
@@ -64,7 +65,7 @@ def node_buckets(num_nodes: np.ndarray, num_seeds: int, batch_size: int) -> list
 
 
 def number_of_groups(num_seeds: int, batch_size: int) -> int:
-    """Into how many groups of one size batches are cut.
+    """The number of groups of one size into which a batch is cut.
 
     >>> number_of_groups(1, 32), number_of_groups(2, 32), number_of_groups(20, 32), number_of_groups(1, 4)
     (2, 2, 8, 1)
@@ -77,8 +78,8 @@ def number_of_groups(num_seeds: int, batch_size: int) -> int:
 def group_by_size(index: np.ndarray, num_nodes: np.ndarray, buckets: list[int]) -> Draw:
     """Sort every batch of `index` [steps, S, B] by the nodes of its graphs and cut it into groups, small ones first.
 
-    Batches stay what chance made them; but small graphs need not be padded to the size of the largest, which would be
-    twice the work.
+    The graphs of a batch stay the same, but small ones are not padded to the size of the largest, which would double
+    the work.
     """
     grouped, largest = _in_groups(index, num_nodes)
     padded = np.asarray(buckets)[np.searchsorted(buckets, largest)]

@@ -1,4 +1,4 @@
-"""What a run of the lobster experiment is: a model, a protocol and the seeds."""
+"""The configuration of a run of the lobster experiment: model, protocol and seeds."""
 
 from dataclasses import dataclass, field
 from typing import Any, get_args
@@ -16,8 +16,8 @@ from .settings import SETTINGS, ModelName, Settings
 
 @dataclass(frozen=True)
 class LobsterConfig:
-    """One fleet: `seeds` of one model. All that changes its numbers is here, but for the device and the kernels'
-    switch, which the result names.
+    """One fleet: `seeds` of one model. Besides these fields only the device and the kernels' switch change the numbers
+    of a run; the result names both.
 
     >>> config = LobsterConfig("gcn", SETTINGS["gcn"], LobsterProtocol(weighted=True), seeds=(0, 1, 2))
     >>> LobsterConfig.from_dict(config.as_dict()) == config
@@ -35,7 +35,7 @@ class LobsterConfig:
 
     def __post_init__(self) -> None:
         if self.model not in SETTINGS:
-            raise ValueError(f"no lobster model is called {self.model!r}; there are {', '.join(SETTINGS)}")
+            raise ValueError(f"there is no lobster model {self.model!r}; the models are {', '.join(SETTINGS)}")
         if type(self.settings) is not type(SETTINGS[self.model]):
             raise ValueError(f"{self.model} needs {type(SETTINGS[self.model]).__name__}, got {self.settings!r}")
         for name, choices in (("precision", get_args(Precision)), ("compile", get_args(CompileMode))):
@@ -48,7 +48,7 @@ class LobsterConfig:
 
     @staticmethod
     def from_dict(content: dict[str, Any]) -> "LobsterConfig":
-        """A configuration as `as_dict` gave it, after a trip through JSON."""
+        """The configuration of a dictionary that `as_dict` made, also after a round trip through JSON."""
         try:
             return make(content, LobsterConfig)
         except ValueError as error:

@@ -12,11 +12,11 @@ from .models.build import build_model
 from .settings import ModelName, Settings
 
 NODES_PER_SPINE_NODE = 1.24
-"""A spine node brings 0.2 leaves on average, and each of them 0.2 of its own."""
+"""A spine node has 0.2 leaves on average, and each of them has 0.2 leaves of its own."""
 
 
 def flop(config: LobsterConfig) -> float:
-    """Operations of a run with all its seeds: training, validations and the test; padding is not counted."""
+    """Floating-point operations of a run with all its seeds: training, validations and test, without padding."""
     protocol = config.protocol
     # The cost grows with the square of the size, whose mean over [a, b) is (a² + ab + b²) / 3.
     smallest, end = protocol.smallest_size, protocol.end_size

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from .graphs import Lobsters
 
 NODE_INPUTS = 3
-"""A node is the source, the target, or one of the others."""
+"""One-hot: source, target, or another node."""
 EDGE_INPUTS = 1
 
 
@@ -26,7 +26,7 @@ class GraphBatch(NamedTuple):
 
 @dataclass(frozen=True)
 class Split:
-    """All graphs of a split as trees, see `Lobsters`; dense matrices are only made of the graphs of a batch."""
+    """All graphs of a split as trees (see `Lobsters`). Dense matrices are made only for the graphs of a batch."""
 
     parents: Tensor
     up: Tensor

@@ -6,10 +6,10 @@ import numpy as np
 def distances_of(
     parents: np.ndarray, up: np.ndarray, down: np.ndarray, sizes: np.ndarray, sources: np.ndarray, targets: np.ndarray
 ) -> np.ndarray:
-    """Lengths [M] of the only paths from `sources` to `targets`, in trees given as in `Lobsters`.
+    """The lengths [M] of the paths from `sources` to `targets`, in trees given as in `Lobsters`.
 
-    The path climbs from the source to the spine, goes along it and descends to the target. If both are on the same leaf
-    of the spine, it turns round there: what leads from that leaf to the spine and back is taken off again.
+    The path climbs from the source to the spine, goes along it and descends to the target. If both hang on the same
+    leaf of the spine, the path turns round there, so the way from that leaf to the spine and back is subtracted.
     """
     graph = np.arange(len(sizes))
     start, climb, start_leaf = _to_spine(parents, up, sizes, sources)
@@ -28,7 +28,8 @@ def distances_of(
 def _to_spine(
     parents: np.ndarray, weights: np.ndarray, sizes: np.ndarray, nodes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of one node a graph: its spine node, the weights on the way, and the leaf it hangs on (-1 on the spine)."""
+    """For one node of each graph: its spine node, the weights on the way there, and the leaf it hangs on (-1 on the
+    spine)."""
     graph = np.arange(len(sizes))
     total, leaf = np.zeros(len(sizes)), np.full(len(sizes), -1)
     for _ in range(2):

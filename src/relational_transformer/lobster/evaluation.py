@@ -15,17 +15,18 @@ from .models.stack import FleetStack
 
 NODES_PER_BUCKET = 32
 PAIRS_AT_ONCE = {"cuda": 2_000_000, "cpu": 200_000}
-"""Pairs of nodes, of all seeds, that are evaluated together: enough to fill the device, and it bounds the memory."""
+"""Pairs of nodes of all seeds in one chunk: enough to fill the device, few enough for its memory."""
 CHANNELS_OF_A_PAIR = {"rt": 1_700, "gat": 5, "gcn": 3}
-"""What a layer holds of one pair of nodes at the same time: of the paper's RT (measured: 1,350 in float32, 1,610 in
-bfloat16), and of the baselines, counted in their code."""
+"""The numbers that a layer holds for one pair of nodes at the same time. Measured for the paper's RT (1,350 in float32,
+1,610 in bfloat16), counted in the code of the baselines."""
 
 
 class Evaluator:
     r"""The mean of $|y - \hat{y}| / |y|$ over a split, for every seed.
 
-    Graphs are taken in buckets of similar size, in parts of one shape, so that small ones are not padded to the largest
-    and a compiled layer sees few shapes. If even one graph is too large for all seeds at once, they take turns.
+    Graphs are sorted into buckets of similar size and cut into chunks of one shape. So small graphs are not padded to
+    the largest, and a compiled layer sees few shapes. If one graph is too large for all seeds at once, some seeds are
+    evaluated after the others.
     """
 
     def __init__(self, stack: FleetStack, split: Split, num_seeds: int, precision: Precision) -> None:
@@ -33,9 +34,9 @@ class Evaluator:
         self.precision: Precision = precision
         limit = PAIRS_AT_ONCE[split.device.type]
         self.seeds_at_once = max(1, min(num_seeds, limit // int(split.host_num_nodes.max()) ** 2))
-        self.parts = [
+        self.chunks = [
             (num_nodes, torch.from_numpy(index).to(split.device), torch.from_numpy(counts).to(split.device))
-            for num_nodes, index, counts in parts_of(split.host_num_nodes, limit // self.seeds_at_once)
+            for num_nodes, index, counts in chunks_of(split.host_num_nodes, limit // self.seeds_at_once)
         ]
 
     @torch.no_grad()
@@ -52,7 +53,7 @@ class Evaluator:
         parameters = {name: for_computing(values, self.precision) for name, values in parameters.items()}
         seeds = len(next(iter(parameters.values())))
         total = torch.zeros(seeds, dtype=torch.float64, device=self.split.device)
-        for num_nodes, index, counts in self.parts:
+        for num_nodes, index, counts in self.chunks:
             graphs, distances = self.split.gather(index, num_nodes)
             of_all = GraphBatch(*(tensor.expand(seeds, *tensor.shape) for tensor in graphs))
             predictions = self.stack(parameters, of_all).double()  # [S, B]
@@ -61,12 +62,12 @@ class Evaluator:
         return total / len(self.split)
 
 
-def parts_of(sizes: np.ndarray, most_pairs: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Parts of graphs with these numbers of nodes: the nodes to pad to, the graphs [B], and which of them count [B].
+def chunks_of(sizes: np.ndarray, most_pairs: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Chunks of graphs with these numbers of nodes: the nodes to pad to, the graphs [B], and which of them count [B].
 
-    All parts of a bucket have the same B; the last is filled up with a graph that does not count again.
+    All chunks of a bucket have the same B. The last one is padded with a graph that does not count again.
 
-    >>> for num_nodes, index, counts in parts_of(np.array([5, 40, 7, 9]), most_pairs=2 * 32**2):
+    >>> for num_nodes, index, counts in chunks_of(np.array([5, 40, 7, 9]), most_pairs=2 * 32**2):
     ...     print(num_nodes, index, counts)
     32 [0 2] [ True  True]
     32 [3 3] [ True False]
@@ -83,7 +84,7 @@ def parts_of(sizes: np.ndarray, most_pairs: int) -> Iterator[tuple[int, np.ndarr
 
 
 def check_memory(model: str, num_nodes: int, precision: Precision, device: torch.device) -> None:
-    """Refuse graphs of which not even one fits, before the machine does."""
+    """Refuse graphs so large that not even one fits into memory."""
     needed = num_nodes**2 * CHANNELS_OF_A_PAIR[model] * {"bf16": 2, "fp64": 8}.get(precision, 4)
     free = free_bytes(device)
     if needed > free:

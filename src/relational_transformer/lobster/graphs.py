@@ -15,11 +15,11 @@ class Lobsters:
     """M lobster graphs, padded to the W nodes of the largest. A tree is the list of its nodes' parents.
 
     Attributes:
-        parents: the parent of every node, [M, W]; -1 of the root, which is spine node 0, and of absent nodes.
-        up, down: weight of the edge from a node to its parent, and of the one back, [M, W].
-        num_nodes: [M].
+        parents: the parent of every node, [M, W]; -1 for the root, which is spine node 0, and for absent nodes.
+        up, down: the weight of the edge from a node to its parent, and of the reverse edge, [M, W].
+        num_nodes: the number of nodes, [M].
         sources, targets: two different nodes of each graph, [M].
-        distances: length of the shortest path from source to target, [M].
+        distances: the length of the shortest path from source to target, [M].
 
     >>> sample(np.array([3]), seed=5).parents.tolist()  # a spine of three, a leaf on its first node, a leaf on that
     [[-1, 0, 1, 0, 3]]
@@ -47,7 +47,7 @@ def spread_sizes(count: int, smallest: int, end: int) -> np.ndarray:
 
 
 def sample(sizes: np.ndarray, seed: int, weighted: bool = False) -> Lobsters:
-    """A lobster graph for each spine length of `sizes`; the same ones for the same sizes and seed.
+    """A lobster graph for each spine length in `sizes`. The same sizes and seed give the same graphs.
 
     A spine of n nodes gets a ~ Binomial(n, 0.2) leaves, each on a uniform spine node, and these b ~ Binomial(a, 0.2)
     leaves of their own, each on a uniform one of them. Every edge has length 1, or U[0.5, 1.5) for each direction if

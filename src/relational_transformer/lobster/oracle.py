@@ -1,7 +1,8 @@
-"""What a relative loss means: an oracle that is right up to some distance, and says that distance beyond it.
+"""The meaning of a relative loss: it is compared with an oracle that is right up to a distance, and predicts that
+distance beyond it.
 
-Thirty layers of message passing cannot see farther than thirty steps, and nothing in training is much farther than 33.
-A model that has learnt distances and no more than that is such an oracle, and its relative loss tells how far it sees.
+Thirty layers of message passing reach thirty steps, and few distances in training are above 33. A model that has learnt
+these distances alone is such an oracle, and its relative loss tells how far it sees.
 """
 
 import numpy as np
@@ -25,8 +26,8 @@ def oracle_loss(distances: np.ndarray, cap: float) -> float:
 
 
 def equivalent_cap(distances: np.ndarray, loss: float) -> float | None:
-    """The cap of the oracle that has this relative loss; the largest distance where the loss is 0, and None where it is
-    above 1: no oracle is worse than one that predicts 0.
+    """The cap of the oracle that has this relative loss: the largest distance if the loss is 0, None if it is above 1,
+    because no oracle is worse than one that predicts 0.
 
     >>> equivalent_cap(np.array([10.0, 20.0, 40.0]), 1 / 6)
     20.0
@@ -41,12 +42,12 @@ def equivalent_cap(distances: np.ndarray, loss: float) -> float | None:
 
 
 def oracle_losses(distances: np.ndarray) -> list[dict[str, float]]:
-    """The relative losses of the oracles of `CAPS`, as a result has them."""
+    """The relative losses of the oracles of `CAPS`, in the format of a result."""
     return [{"cap": cap, "test": oracle_loss(distances, cap)} for cap in CAPS]
 
 
 def meaning(loss: float, distances: np.ndarray) -> str:
-    """One sentence: which oracle has this relative loss on graphs of these distances, beside some others."""
+    """A sentence that names the oracle with this relative loss on graphs of these distances, beside some others."""
     others = ", ".join(f"{oracle_loss(distances, cap):.3f} at {cap}" for cap in CAPS)
     cap = equivalent_cap(distances, loss)
     if cap is None:

@@ -1,4 +1,4 @@
-"""How a model is trained and scored: the graphs, for how long, and how the parameters that are tested are chosen."""
+"""The protocol: the graphs, the length of training, and the choice of the parameters that are tested."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,14 +11,14 @@ from relational_transformer.clrs.checks import LARGEST_SEED
 from .graphs import Lobsters, sample, spread_sizes
 
 EPOCHS = 200
-"""Times that a seed goes through the training set."""
+"""Passes of a seed over the training set."""
 VALIDATIONS = 10
-"""Of a run, however long."""
+"""The number of validations of a run of any length."""
 
 
 @dataclass(frozen=True)
 class LobsterProtocol:
-    """IterGNN's protocol. A size is the length of a graph's spine; a graph has about a quarter more nodes.
+    """IterGNN's protocol. The size of a graph is the length of its spine; it has about a quarter more nodes.
 
     >>> len(LobsterProtocol(train_examples=60).train_graphs())
     60
@@ -27,21 +27,21 @@ class LobsterProtocol:
     weighted: bool = False
     """Random edge lengths instead of 1."""
     train_examples: int = 10_000
-    """Size of the training set."""
+    """The number of training graphs."""
     smallest_size: int = 4
     end_size: int = 34
-    """Training sizes are spread evenly from the smallest up to the end, which is not one of them."""
+    """Training sizes are spread evenly over [smallest_size, end_size)."""
     train_data_seed: int = 1
     validation_data_seed: int = 2
     test_data_seed: int = 3
     test_size: int = 100
-    """Size of the graphs of the test, and of the validation."""
+    """The size of test and validation graphs."""
     evaluation_examples: int = 1_000
-    """Graphs of the validation, of the test, and of a second test on training sizes."""
+    """The number of graphs of the validation, of the test, and of a second test on training sizes."""
     examples: int = EPOCHS * train_examples
     """Graphs that each seed trains on: 200 epochs of 10,000."""
     validation_interval: int = examples // VALIDATIONS
-    """A validation after so many graphs. The parameters of the best one are tested."""
+    """Graphs between two validations. The parameters with the best validation score are tested."""
 
     def __post_init__(self) -> None:
         check_bounds(self, BOUNDS)
@@ -50,8 +50,7 @@ class LobsterProtocol:
 
     @staticmethod
     def like_the_papers(**given: Any) -> "LobsterProtocol":
-        """A protocol with these values, in proportion where they are not given: 200 epochs of the training set, and ten
-        validations.
+        """A protocol with these values. By default it has 200 epochs of the training set, and ten validations.
 
         >>> protocol = LobsterProtocol.like_the_papers(train_examples=500)
         >>> protocol.examples, protocol.validation_interval
@@ -82,11 +81,11 @@ class LobsterProtocol:
 
 MOST_GRAPHS = 10**7
 LARGEST_SIZE = 10_000
-"""Models see a vector for every pair of nodes."""
+"""Memory grows with its square: models have a vector for every pair of nodes."""
 BOUNDS = {
     **dict.fromkeys(("train_examples", "evaluation_examples"), (1, MOST_GRAPHS)),
     **dict.fromkeys(("examples", "validation_interval"), (1, LARGEST_COUNT)),
     **dict.fromkeys(("smallest_size", "end_size", "test_size"), (2, LARGEST_SIZE)),
     **dict.fromkeys(("train_data_seed", "validation_data_seed", "test_data_seed"), (0, LARGEST_SEED)),
 }
-"""The least and the most that each may be."""
+"""The smallest and the largest valid value of each field."""

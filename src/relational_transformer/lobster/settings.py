@@ -1,4 +1,4 @@
-"""The models of the experiment and how each is trained: every hyperparameter, written here once."""
+"""The hyperparameters of the experiment's models and of their training."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,15 +12,15 @@ ModelName = Literal["rt", "gcn", "gat"]
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """What is set for all models alike: the training of IterGNN (Tang et al., 2020), whose experiment this is."""
+    """The settings of all models: the training of IterGNN (Tang et al., 2020), whose experiment this is."""
 
     num_layers: int = 30
-    """Layers, none of them shared."""
+    """The number of layers, each with parameters of its own."""
     learning_rate: float = 1e-3
     batch_size: int = 32
     adam_epsilon: float = 1e-5
     gradient_clip: float | None = None
-    """The norm that a seed's gradient is cut down to."""
+    """The norm to which the gradient of a seed is clipped."""
 
     def __post_init__(self) -> None:
         sizes = [name for name, value in vars(self).items() if name not in BOUNDS and isinstance(value, int)]
@@ -34,7 +34,7 @@ BOUNDS = {
     "adam_epsilon": (ABOVE_ZERO, LARGEST_FACTOR),
     "gradient_clip": (ABOVE_ZERO, LARGEST_FACTOR),
 }
-"""The least and the most that each may be; all other numbers are sizes."""
+"""The smallest and the largest valid value of each field. All other numbers are sizes."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class RelationalSettings(TrainingSettings):
 
 @dataclass(frozen=True)
 class BaselineSettings(TrainingSettings):
-    """GCN and GAT as IterGNN has them.
+    """IterGNN's GCN and GAT.
 
     >>> BaselineSettings().learning_rate
     0.001

@@ -1,4 +1,5 @@
-"""One training step of a whole fleet: groups of graphs of similar size, then Adam; on CUDA a graph launch for each."""
+"""One training step of a whole fleet: groups of graphs of similar size, then Adam. On CUDA each is one launch of a
+graph."""
 
 from collections.abc import Callable
 from functools import partial
@@ -17,15 +18,15 @@ from .models.stack import FleetStack
 
 
 class TrainingStep:
-    """Runs training steps that were drawn beforehand (`load`, then `make` for each of them).
+    """Runs training steps whose random numbers were drawn beforehand: `load` them, then `make` each step.
 
-    A step adds up the gradient of the mean squared error group by group, each padded to its own number of nodes, and
-    then lets Adam make one update. Nothing here waits for the device.
+    A step accumulates the gradient of the mean squared error over groups, each padded to its own number of nodes. Then
+    Adam makes one update. No method waits for the device.
 
     Attributes:
         losses: the loss of every seed summed over the steps since `forget`, [S].
         finite: whether every loss of a seed so far was a finite number, bool [S].
-        recompute: whether layers are computed again in the backward pass; None until the first step has decided.
+        recompute: whether layers are recomputed in the backward pass; None until the first step has decided.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class TrainingStep:
         self._graphs = Graphs(self.device, self._changed)
 
     def load(self, drawn: Draw, position: int = 0) -> None:
-        """Take what the next steps are made of; number `position` of them comes next."""
+        """Load the graphs of the next steps; step number `position` of them is the next one."""
         self.num_nodes = drawn.num_nodes
         index = torch.from_numpy(drawn.index).flatten(0, 1)
         if self.device.type != "cuda":
@@ -61,7 +62,7 @@ class TrainingStep:
         self.position.fill_(position * drawn.index.shape[1])  # it counts groups
 
     def make(self, number: int) -> None:
-        """Training step `number` of those loaded; they must be made in order."""
+        """Run training step `number` of those loaded. Steps must be run in order."""
         if self.recompute is None:
             self.recompute = self._must_recompute()
         self.stack.recompute = self.recompute
@@ -74,14 +75,14 @@ class TrainingStep:
         self.losses.zero_()
 
     def loss(self, values: Tensor, index: Tensor, num_nodes: int) -> Tensor:
-        """What graphs at `index` [S, B / G] contribute to the mean squared error of their batches, [S]."""
+        """The contribution of the graphs at `index` [S, B / G] to the mean squared error of their batches, [S]."""
         graphs, distances = self.split.gather(index, num_nodes)
         parameters = self.fleet.split(for_computing(values, self.precision))
         predictions = self.stack(parameters, graphs).to(values.dtype)
         return (predictions - distances.to(values.dtype)).square().sum(-1) / self.batch_size
 
     def _run(self, num_nodes: int | None) -> None:
-        """A group padded to `num_nodes`, or the update that ends a step (None)."""
+        """Run a group padded to `num_nodes`, or the update that ends a step (None)."""
         step = partial(self._do, num_nodes)
         self._graphs.run(num_nodes, step, rehearsal=partial(self._in_little_memory, step))
 
@@ -106,16 +107,17 @@ class TrainingStep:
         self.step_losses.zero_()
 
     def _forward(self, num_nodes: int) -> tuple[Tensor, Tensor]:
-        """Losses [S] of the next group that was loaded, and the parameters that they can be differentiated by."""
+        """The losses [S] of the next loaded group, and the leaf tensor of parameters to differentiate by."""
         index = self.index.index_select(0, self.position).squeeze(0)
-        # A new leaf every time: autograd ties a leaf to the stream of its first use, a graph is captured on another.
+        # A new leaf every time: autograd ties a leaf to the stream of its first use, and a graph is captured on another
+        # stream.
         values = self.fleet.values.detach().requires_grad_()
         return self.loss(values, index, num_nodes), values
 
     def _must_recompute(self) -> bool:
-        """Whether the activations of the largest graphs would take too much of the memory that is free.
+        """Whether the activations of the largest graphs would take too much of the free memory.
 
-        They grow with the square of the nodes; two sizes tell how.
+        They grow with the square of the number of nodes, so two sizes determine them.
         """
         small, large, most = self.buckets[0], self.buckets[min(1, len(self.buckets) - 1)], self.buckets[-1]
         of_small, of_large = (saved_bytes(lambda count=count: self._forward(count)) for count in (small, large))
@@ -123,7 +125,7 @@ class TrainingStep:
         return is_too_much_to_keep(of_small + per_pair * (most**2 - small**2), self.device)
 
     def _in_little_memory(self, step: Callable[[], None]) -> None:
-        """The step through the same functions, without keeping activations: only the recorded one needs the memory."""
+        """Run the step with recomputation, for a warm-up in little memory: it compiles the same functions."""
         recompute, self.stack.recompute = self.stack.recompute, True
         step()
         self.stack.recompute = recompute

@@ -1,4 +1,4 @@
-"""The lobster experiment as a task: distances in graphs, scored by relative losses on larger graphs."""
+"""The lobster experiment as a task: models learn distances in graphs and are tested on larger graphs."""
 
 import math
 import statistics
@@ -30,7 +30,7 @@ from .step import TrainingStep
 
 
 class LobsterTask(Task[LobsterConfig]):
-    """A fleet of models that learn the distance between two nodes of a lobster graph; all scores are relative losses.
+    """A fleet of models that learn the distance between two nodes of a lobster graph. All scores are relative losses.
 
     >>> from relational_transformer.lobster import SETTINGS, LobsterProtocol
     >>> task = LobsterTask(LobsterConfig("gcn", SETTINGS["gcn"], LobsterProtocol(), seeds=(0, 1)))

@@ -1,4 +1,4 @@
-"""A trained run, loaded again and scored on graphs of any size."""
+"""Loads a trained run, and tests it on graphs of any size."""
 
 import math
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from .task import LobsterTask
 
 @dataclass(frozen=True)
 class Scores:
-    """Relative losses of every seed of a run, None of a seed that failed, and the distances of the graphs."""
+    """The relative losses of every seed of a run, None for a seed that failed, and the distances of the graphs."""
 
     config: LobsterConfig
     losses: list[float | None]

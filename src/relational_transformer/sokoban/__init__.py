@@ -1,4 +1,4 @@
-"""Sokoban with the Working Memory Graph agent: the paper's experiment on graph structure that is hidden."""
+"""Sokoban with the Working Memory Graph agent: the paper's experiment on latent graph structure."""
 
 from .agent import Agent
 from .config import SokobanConfig

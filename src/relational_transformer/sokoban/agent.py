@@ -1,4 +1,5 @@
-"""The Working Memory Graph agent (Loynd et al., 2020): core, factors and a memo as nodes; a policy and a value out."""
+"""The Working Memory Graph agent (Loynd et al., 2020): from core, factors and a memo as nodes to a policy and a
+value."""
 
 from typing import Literal, NamedTuple, get_args
 
@@ -15,18 +16,18 @@ from .settings import AgentSettings
 
 Model = Literal["transformer", "rt"]
 AGE_SIZE = 3
-"""The age of a memo is a one-hot code and a number; that of the only memo, the newest, is (1, 0 | 0)."""
+"""The age of a memo is a one-hot code and a number. There is one memo, whose age is (1, 0 | 0)."""
 
 
 class Memo(NamedTuple):
-    """What the agent keeps from the step before: `vector` [B, memo_size], and whether there is one, `kept` bool [B]."""
+    """The memo of the previous step: `vector` [B, memo_size], and whether there is one, `kept` bool [B]."""
 
     vector: Tensor
     kept: Tensor
 
 
 class Graph(NamedTuple):
-    """Nodes [B, N, size], latent edges [B, N, N, edge_size] (None in the transformer), and which nodes there are."""
+    """Nodes [B, N, size], latent edges [B, N, N, edge_size] (None in the transformer), and which nodes are present."""
 
     nodes: Tensor
     edges: Tensor | None
@@ -34,8 +35,8 @@ class Graph(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """`logits` [B, 5] of the policy, the `value` [B] and the memo of this step, [B, memo_size]; float32 at least, which
-    policy and value are also computed in."""
+    """`logits` [B, 5] of the policy, the `value` [B] and the memo of this step, [B, memo_size]. All are float32 or
+    better; policy and value are also computed so."""
 
     logits: Tensor
     value: Tensor
@@ -43,7 +44,7 @@ class Decision(NamedTuple):
 
 
 class NodeLayer(nn.Module):
-    """A transformer layer that takes edges, which it has none of, as the relational one does."""
+    """A transformer layer with the interface of a relational one; its edges are None."""
 
     def __init__(self, settings: AgentSettings) -> None:
         super().__init__()
@@ -54,21 +55,21 @@ class NodeLayer(nn.Module):
 
 
 class PairLayer(RelationalTransformerLayer):
-    """A relational layer whose graphs are the agent's own: what absent nodes hold is finite, and is not looked at."""
+    """A relational layer that does not check its graphs: the agent makes them, and absent nodes hold finite numbers."""
 
     def forward(self, nodes: Tensor, edges: Tensor, node_mask: Tensor) -> LayerOutput:  # pyright: ignore[reportIncompatibleMethodOverride]
         return super().forward(nodes, edges, node_mask, checked=True)
 
 
 class CoreLayer(nn.Module):
-    """The last relational layer, of which only the core's vector is used: it updates no other node, and no edges."""
+    """The last relational layer. Only its core vector is used, so it updates no other node and no edge."""
 
     def __init__(self, settings: AgentSettings) -> None:
         super().__init__()
         self.layer = _relational_layer(settings, update_edges=False)
 
     def forward(self, nodes: Tensor, edges: Tensor, node_mask: Tensor) -> tuple[Tensor, None]:
-        """[B, N, size] -> [B, 1, size]: what the whole layer makes of the core."""
+        """The new core vector: [B, N, size] -> [B, 1, size]."""
         layer, core = self.layer, nodes[..., :1, :]
         messages = layer.attention(
             core, edges[..., :1, :, :], context=nodes, node_mask=node_mask, checked=True
@@ -87,10 +88,10 @@ class Agent(nn.Module):
     $$\text{memo}' = \tanh(W_m c) \qquad
     h = \text{ReLU}(W_h c) \qquad \text{policy} = \text{softmax}(W_p h) \qquad \text{value} = w_v \cdot h$$
 
-    **Edges are latent**: the relational layers start from zero vectors, the same for every pair of nodes, and the agent
-    is given nothing that belongs to a pair.
+    **Edges are latent**: the edge vectors of the first relational layer are zero for every pair of nodes, and the input
+    has nothing that belongs to a pair.
 
-    The agent is cut into `embed`, `layers` and `decide`, so that a trainer can compile one layer and use it for all.
+    The agent consists of `embed`, `layers` and `decide`, so that a trainer can compile one layer and use it for all.
 
     >>> sum(parameter.numel() for parameter in Agent("transformer").parameters())  # the published agent's
     4508182
@@ -100,7 +101,7 @@ class Agent(nn.Module):
         super().__init__()
         settings = AgentSettings() if settings is None else settings
         if model not in get_args(Model):
-            raise ValueError(f"no model of the agent is called {model!r}; there are {', '.join(get_args(Model))}")
+            raise ValueError(f"the agent has no model {model!r}; the models are {', '.join(get_args(Model))}")
         self.model: Model = model
         self.settings = settings
         size = settings.size
@@ -119,7 +120,7 @@ class Agent(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """As published: weights uniform within ±1/√fan_in, biases and the policy's weights zero."""
+        """Initialise as published: weights uniform in ±1/√fan_in, biases and the policy's weights zero."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 bound = module.in_features**-0.5

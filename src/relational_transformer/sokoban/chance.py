@@ -1,4 +1,4 @@
-"""All that chance decides, drawn beforehand by a counter-based generator, so that a run resumes anywhere."""
+"""All random numbers of a run, drawn beforehand by a counter-based generator, so that a run can be resumed anywhere."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -13,15 +13,15 @@ PLAYING, STARTING, TESTING = 0, 1, 2
 
 
 class Draw(NamedTuple):
-    """For some updates: a number in [0, 1) for every action, and the level to begin if a game ends;
-    both [updates, window, S, games]."""
+    """The random numbers of some updates: one in [0, 1) for every action, and the next level for a game that ends; both
+    [updates, window, S, games]."""
 
     uniform: Tensor
     next_level: Tensor
 
 
 def draw(seeds: tuple[int, ...], part: int, updates: int, window: int, classes: Sequence[SizeClass]) -> Draw:
-    """What part number `part` of a run needs. It depends on each seed and the part alone."""
+    """The random numbers of part number `part` of a run. They depend on the seed and the part alone."""
     shape = (updates, window, sum(one.num_games for one in classes))
     generators = [_generator(seed, PLAYING, part) for seed in seeds]
     return Draw(
@@ -42,7 +42,7 @@ def test_noise(seed: int, steps: int, num_levels: int) -> Tensor:
 
 
 def sample(probabilities: Tensor, uniform: Tensor) -> Tensor:
-    """The action whose share of [0, 1) `uniform` falls into: probabilities [..., A], uniform [...] -> [...].
+    """Sample actions by their cumulative probabilities: probabilities [..., A], uniform [...] -> [...].
 
     >>> sample(torch.tensor([[0.2, 0.0, 0.8], [0.2, 0.0, 0.8]]), torch.tensor([0.1, 0.2])).tolist()
     [0, 2]
@@ -56,7 +56,7 @@ def _generator(seed: int, purpose: int, part: int) -> np.random.Generator:
 
 
 def _levels(generator: np.random.Generator, classes: Sequence[SizeClass], shape: tuple[int, ...]) -> np.ndarray:
-    """Levels for every game, each of its class and all of them equally likely, [*shape, games]."""
+    """A random level of its class for every game, [*shape, games]."""
     drawn = [
         one.levels.numpy()[generator.integers(0, len(one.levels), size=(*shape, one.num_games))] for one in classes
     ]

@@ -1,4 +1,4 @@
-"""What a training run on Sokoban is: a model of the agent, a recipe, levels and the seeds."""
+"""The configuration of a training run on Sokoban: the agent's model, a recipe, levels and seeds."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,8 +22,8 @@ MOST_LEVELS = 10**7
 
 @dataclass(frozen=True)
 class SokobanConfig:
-    """One fleet: `seeds` of one agent. All that changes its numbers is here, but for the device and the kernels'
-    switch, which the result names.
+    """One fleet: `seeds` of one agent. Besides these fields only the device and the kernels' switch change the numbers
+    of a run; the result names both.
 
     >>> from relational_transformer.sokoban import RECIPES
     >>> config = SokobanConfig("rt", RECIPES["original"], seeds=(0, 1))
@@ -35,12 +35,12 @@ class SokobanConfig:
     recipe: Recipe
     seeds: tuple[int, ...] = (0,)
     levels: SplitsIdentity | None = None
-    """What tells the levels of a Boxoban folder from others (`load_splits(folder, 1_000).identity`); None for levels of
-    the own generator. Where the folder lies is said when the run is trained."""
+    """The identity of the levels of a Boxoban folder (`load_splits(folder, 1_000).identity`); None for generated
+    levels. The folder itself is given when the run is trained."""
     train_levels: int = 20_000
-    """How many levels are generated to train on. Of a folder, all are used."""
+    """The number of generated training levels. Of a folder, all levels are used."""
     test_levels: int = 1_000
-    """How many levels the agent is tested on, the first of the test split."""
+    """The number of test levels, the first ones of the test split."""
     settings: AgentSettings = field(default_factory=AgentSettings)
     precision: Precision = "tf32"
     compile: CompileMode = "auto"
@@ -49,7 +49,7 @@ class SokobanConfig:
 
     def __post_init__(self) -> None:
         if self.model not in get_args(Model):
-            raise ValueError(f"no model of the agent is called {self.model!r}; there are {', '.join(get_args(Model))}")
+            raise ValueError(f"the agent has no model {self.model!r}; the models are {', '.join(get_args(Model))}")
         for name, choices in (("precision", get_args(Precision)), ("compile", get_args(CompileMode))):
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}")
@@ -65,16 +65,16 @@ class SokobanConfig:
         return Agent(self.model, self.settings)
 
     def prepare_torch(self) -> None:
-        """Make products of float32 matrices as precise as the run wants them."""
+        """Set the precision of float32 matrix products to that of the run."""
         set_matrix_products(self.precision)
 
     def load(self, split: Split, folder: Path | str | None = None) -> Levels:
-        """The levels of a split: generated, or read from `folder` and checked to be those of the run."""
+        """The levels of a split: generated, or read from `folder` and compared with the run's."""
         count = self.test_levels if split == "test" else self.train_levels
         if self.levels is None:
             return generate_split(split, count)
         if folder is None:
-            raise ValueError("the levels of this run are of a Boxoban folder: name it with --levels")
+            raise ValueError("the levels of this run are those of a Boxoban folder: give it with --levels")
         levels = load_levels(folder, split)
         levels = levels[: self.levels.test] if split == "test" else levels
         self.levels.check(split, levels, str(folder))
@@ -83,7 +83,7 @@ class SokobanConfig:
     def load_both(self, folder: Path | str | None = None) -> Splits:
         """All levels of the run."""
         place = None if self.levels is None or folder is None else Path(folder)
-        test = self.load("test", place)  # first: it is small, and may be missing
+        test = self.load("test", place)  # first, because it is small and may be missing
         return Splits(self.load("train", place), test, place)
 
     def as_dict(self) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class SokobanConfig:
 
     @staticmethod
     def from_dict(content: dict[str, Any]) -> "SokobanConfig":
-        """A configuration as `as_dict` gave it, after a trip through JSON."""
+        """The configuration of a dictionary that `as_dict` made, also after a round trip through JSON."""
         try:
             return make(content, SokobanConfig)
         except ValueError as error:

@@ -12,13 +12,13 @@ from .game.observation import CORE_SIZE, FACTOR_SIZE, Observation
 from .settings import AgentSettings
 
 OPEN_CELLS = 33
-"""Of a level, on average."""
+"""The mean number of open cells of a level."""
 
 
 def flop(config: SokobanConfig) -> float:
-    """Operations of a run with all its seeds; the test and absent cells that are padded are not counted.
+    """Floating-point operations of a run with all its seeds, without its test and without padding.
 
-    A window of steps takes one more forward pass, for the value of what comes after it.
+    A window of steps takes one more forward pass, for the value after it.
     """
     recipe = config.recipe
     forward_passes = recipe.steps * (FORWARD_AND_BACKWARD + 1 / recipe.window)
@@ -27,7 +27,7 @@ def flop(config: SokobanConfig) -> float:
 
 @cache
 def flop_of_step(model: Model, settings: AgentSettings) -> int:
-    """Operations of one forward pass of the agent on one observation."""
+    """Floating-point operations of one forward pass of the agent on one observation."""
     agent = without_values(lambda: Agent(model, settings))
     observation = Observation(
         torch.zeros(1, CORE_SIZE), torch.zeros(1, OPEN_CELLS, FACTOR_SIZE), torch.ones(1, OPEN_CELLS, dtype=torch.bool)

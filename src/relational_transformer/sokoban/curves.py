@@ -1,4 +1,4 @@
-"""Pictures of how agents learned: the seeds of one run, or several runs side by side."""
+"""Learning curves of agents: the seeds of one run, or several runs for comparison."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,12 +12,12 @@ Rows = list[dict[str, Any]]
 
 
 def draw_curves(path: Path, title: str, metrics: Rows, seeds: Rows) -> None:
-    """Reward and share of solved games of every seed against steps played; test scores at the steps that were best."""
+    """Draw reward and share of solved games of every seed against steps played, with test scores at the best steps."""
     _draw(path, title, [(f"C{number % 10}", None, metrics, number, seed) for number, seed in enumerate(seeds)])
 
 
 def draw_comparison(path: Path, title: str, runs: Mapping[str, tuple[Rows, Rows]]) -> None:
-    """The same of several runs, each with its name, metrics and seeds; the seeds of a run have one colour."""
+    """Draw these curves of several runs, given by name with metrics and seeds. All seeds of a run have one colour."""
     _draw(
         path,
         title,
@@ -51,9 +51,9 @@ def _draw(path: Path, title: str, lines: list[tuple[str, str | None, Rows, int, 
             tested = seed.get("examples_of_best") or steps[-1]
             right.plot(tested, 100 * seed["test"], marker="o", color=color, markersize=5, clip_on=False)
         best = max([best, 100 * (seed["test"] or 0), *(100 * share for share in shares if share is not None)])
-    left.set(title="reward a step", xlabel="steps a seed")
+    left.set(title="reward per step", xlabel="steps per seed")
     top = 101 if best > 50 else 1.1 * max(best, 1)
-    right.set(title="games solved, and test levels (dots)", xlabel="steps a seed", ylabel="%", ylim=(0, top))
+    right.set(title="games solved, and test levels (dots)", xlabel="steps per seed", ylabel="%", ylim=(0, top))
     if any(label is not None for _, label, *_ in lines):
         left.legend(frameon=False)
     for axes in (left, right):

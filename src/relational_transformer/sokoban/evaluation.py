@@ -1,4 +1,4 @@
-"""The score as WMG takes it: every level is played once, and counts if it is solved within the time limit."""
+"""WMG's score: every level is played once, and counts if it is solved within the time limit."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,24 +19,25 @@ from .game.size_classes import NODES_BESIDE_FACTORS, size_classes
 from .window import by_seed
 
 PAIRS_AT_ONCE = {"cuda": 3_500_000, "cpu": 200_000}
-"""Pairs of nodes, of all players, that are looked at together: enough to fill the device, and it bounds the memory. RT
-takes 6 kB of it a pair in float32, measured on a CPU."""
+"""Pairs of nodes of all players in one batch: enough to fill the device, few enough for its memory. RT needs 6 kB per
+pair in float32, measured on a CPU."""
 SHARES = 8
-"""Levels are cut into two classes by size at eighths, so that few nodes are padded and few shapes compiled."""
+"""Levels are cut into two classes by size, at a multiple of an eighth, so that there is little padding and few shapes
+are compiled."""
 STEPS_BETWEEN_LOOKS = 10
-"""Looking whether all games have ended waits for the device."""
+"""Steps between two checks whether all games have ended; a check waits for the device."""
 
 
 class Player(NamedTuple):
-    """An agent's parameters by name, and numbers in [0, 1) to sample its actions with, [120, M]; None takes the most
-    probable action every time."""
+    """An agent's parameters by name, and numbers in [0, 1) to sample its actions with, [120, M]; None for the most
+    probable actions."""
 
     parameters: Parameters
     uniform: Tensor | None
 
 
 def tests_compiled(mode: CompileMode, device: torch.device) -> bool:
-    """Whether to compile for a test: on a CUDA device, unless compiling is off. On a CPU it would not pay."""
+    """Whether to compile for a test: on CUDA, unless compiling is off. On a CPU it would not pay."""
     return device.type == "cuda" and should_compile(mode, device, TIME_LIMIT)
 
 
@@ -44,20 +45,20 @@ def tests_compiled(mode: CompileMode, device: torch.device) -> bool:
 def solved_levels(agent: Agent, players: Sequence[Player], levels: Levels, *, compiled: bool = False) -> Tensor:
     """Which levels each player solves, bool [P, M].
 
-    All players play at once, as a fleet. Levels are played by size in batches of equal shapes and bounded memory, each
-    until all of its games have ended.
+    All players play at once, as a fleet. Levels are sorted by size and played in batches of equal shapes and bounded
+    memory, each until all of its games have ended.
     """
     device = levels.agent.device
     fleet = FleetAgent(agent, compiled=compiled)
     names = players[0].parameters
     parts = fleet.lay_out({name: torch.stack([player.parameters[name] for player in players]) for name in names})
-    # The most probable action is made where there is no number; -1 says so.
+    # -1 stands for the most probable action.
     none = torch.full((TIME_LIMIT, len(levels)), -1.0, device=device)
     uniform = torch.stack([none if player.uniform is None else player.uniform for player in players], dim=1)
     solved = torch.zeros(len(players), len(levels), dtype=torch.bool, device=device)
     for one in size_classes(levels.to("cpu"), SHARES, most=2):
         pairs = (one.capacity + NODES_BESIDE_FACTORS) ** 2 * len(players)  # of a level
-        for numbers in _equal_parts(one.levels.to(device), most=max(1, PAIRS_AT_ONCE[device.type] // pairs)):
+        for numbers in _equal_chunks(one.levels.to(device), most=max(1, PAIRS_AT_ONCE[device.type] // pairs)):
             played = Environment(levels[numbers], _each(numbers, len(players)), one.capacity)
             memo = no_memo(agent, played.num_games, device)
             solved[:, numbers] = _play(fleet, parts, played, memo, uniform[..., numbers])
@@ -83,12 +84,12 @@ def _play(fleet: FleetAgent, parts: list[Tensor], environment: Environment, memo
 
 
 def _each(numbers: Tensor, times: int) -> Tensor:
-    """The places of some numbers, 0 ... B - 1, so many times over."""
+    """The indices 0 ... B - 1 of `numbers`, repeated `times` times."""
     return torch.arange(len(numbers), device=numbers.device).repeat(times)
 
 
-def _equal_parts(numbers: Tensor, most: int) -> list[Tensor]:
-    """Cut into parts of one length, at `most` so long; where they do not come out even, the last repeats some."""
+def _equal_chunks(numbers: Tensor, most: int) -> list[Tensor]:
+    """Cut numbers into chunks of one length, at most `most`. The last chunk may repeat some of them."""
     count = -(-len(numbers) // most)
     length = -(-len(numbers) // count)
     return [numbers[min(start, len(numbers) - length) :][:length] for start in range(0, count * length, length)]
@@ -100,7 +101,7 @@ def choose_action(logits: Tensor, uniform: Tensor | None) -> Tensor:
 
 
 def no_memo(agent: Agent, games: int, device: torch.device) -> Memo:
-    """The memo before the first step of a game: none."""
+    """The absent memo before the first step of a game."""
     return Memo(
         torch.zeros(games, agent.settings.memo_size, device=device),
         torch.zeros(games, dtype=torch.bool, device=device),

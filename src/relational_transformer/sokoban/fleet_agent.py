@@ -1,4 +1,4 @@
-"""The agents of a fleet, run piece by piece from one vector of parameters, with one compiled layer for all of them."""
+"""The agents of a fleet, run module by module with one compiled layer."""
 
 from collections.abc import Sequence
 
@@ -15,16 +15,17 @@ from .game.size_classes import SizeClass
 
 
 class FleetAgent:
-    """Decisions of all seeds; the same numbers as `agent(observation, memo)`, seed by seed.
+    """Decisions of all seeds, equal to those of `agent(observation, memo)` for each seed.
 
-    The parameters are laid out once for all steps of a window (`lay_out`) as one vector for each part of the agent, so
-    that the backward pass adds up one gradient a part and not one a parameter. Layers of equal shapes are one function,
-    compiled once. With `classes` the games of each class are looked at by themselves, padded to what their levels need,
-    which changes no decision; only the decisions are made for all games together.
+    The parameters are laid out once for all steps of a window (`lay_out`) as one vector for each module of the agent,
+    so that the backward pass sums one gradient for each module and not one for each parameter. Layers of equal shapes
+    share one compiled function. With `classes`, the games of each class are embedded and run through the layers
+    separately, padded to the size of their levels, which changes no decision. Decisions are made for all games
+    together.
 
     Attributes:
-        pieces: makes functions that are compiled where the agent is.
-        recompute: whether steps are computed again in the backward pass, which changes no number.
+        pieces: makes functions that are compiled if the agent is.
+        recompute: whether steps are recomputed in the backward pass, which does not change the result.
     """
 
     def __init__(self, agent: Agent, *, compiled: bool, classes: Sequence[SizeClass] | None = None) -> None:
@@ -41,7 +42,7 @@ class FleetAgent:
         self._layers: list[Function] = []
         for number, layer in enumerate(agent.layers):
             own = {name: parameter.shape for name, parameter in layer.named_parameters()}
-            # Matrices first: after an odd number of biases they would begin at odd addresses.
+            # Matrices first: after an odd number of biases they would be unaligned.
             own = dict(sorted(own.items(), key=lambda item: len(item[1]) == 1))
             self._names.append([f"layers.{number}.{name}" for name in own])
             kind = tuple(own.values())
@@ -52,12 +53,12 @@ class FleetAgent:
         self._decide = pieces.compile(_joined_first(pieces.plain_of_vector(agent, "decide", deciding)))
 
     def lay_out(self, named: Parameters) -> list[Tensor]:
-        """From parameters [S, *shape] by name one vector for the embeddings, one for every layer, and one for the
+        """Parameters [S, *shape] by name as vectors: one for the embeddings, one for every layer, one for the
         decision."""
         return [torch.cat([named[name].flatten() for name in names]) for names in self._names]
 
     def __call__(self, parts: list[Tensor], observation: Observation, memo: Memo) -> Decision:
-        """Everything has the seeds in front: observation and memo [S, B, ...] -> decision [S, B, ...]."""
+        """Decide for all seeds: observation and memo [S, B, ...] -> decision [S, B, ...]."""
         if not self.recompute or not torch.is_grad_enabled():
             return self._run(parts, observation, memo)
         return checkpoint(
@@ -71,7 +72,7 @@ class FleetAgent:
         for embed in self._embed:
             nodes, edges, node_mask = embed(embedding, observation, memo)
             if edges is not None and torch.is_grad_enabled():
-                # The first edges must look like all others to the compiler: they have gradients too.
+                # The first edges require gradients like all others, so that one compiled function runs all layers.
                 edges = edges.requires_grad_()
             for layer, values in zip(self._layers, layers, strict=True):
                 nodes, edges = layer(values, nodes, edges, node_mask)
@@ -80,7 +81,7 @@ class FleetAgent:
 
 
 def _cut_first(embed: Function, one: SizeClass | None) -> Function:
-    """`embed` for the games of one class, given what all games see and remember."""
+    """`embed` for the games of one class, given observations and memos of all games."""
 
     def embed_class(values: Tensor, observation: Observation, memo: Memo) -> Graph:
         if one is None:

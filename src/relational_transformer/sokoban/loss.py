@@ -1,4 +1,4 @@
-"""The actor-critic loss on a window of steps, with returns that reach to the window's end."""
+"""The actor-critic loss on a window of steps, with n-step returns up to the end of the window."""
 
 from typing import NamedTuple
 
@@ -39,7 +39,7 @@ def actor_critic_loss(window: Window, value_after: Tensor, recipe: Recipe) -> Te
 
     $$\sum_t -\log \pi(a_t) (R_t - V_t) + \tfrac12 (R_t - V_t)^2 - 0.02\, H(\pi_t)$$
 
-    The first difference is a number, not differentiated. `value_after` [S, B] is the value after the window.
+    The first difference is not differentiated. `value_after` [S, B] is the value after the window.
     """
     reward = recipe.reward_scale * window.reward
     returns = n_step_returns(reward, window.done, value_after, recipe.discount)

@@ -1,4 +1,4 @@
-"""Sizes of the agent, and recipes to train it: every number in one place."""
+"""The sizes of the agent, and the recipes of its training."""
 
 import math
 from dataclasses import dataclass, replace
@@ -10,7 +10,8 @@ from relational_transformer.processors.settings import LARGEST_LEARNING_RATE
 
 @dataclass(frozen=True)
 class AgentSettings:
-    """WMG's published sizes, and the edge sizes that the RT paper tuned for Sokoban (d_e, d_eh1, d_eh2).
+    """The agent's sizes: those that WMG published, and the edge sizes that the RT paper tuned for Sokoban (d_e, d_eh1,
+    d_eh2).
 
     >>> AgentSettings().edge_size, AgentSettings(num_layers=2).num_layers
     (128, 2)
@@ -36,8 +37,8 @@ class AgentSettings:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How an agent learns: actor and critic on windows of a few steps of some games at once. A window goes on with the
-    next game where one ends; its return and its memo end there. (WMG updates at once there, after a shorter window.)
+    """The training of an agent: actor-critic on windows of a few steps of several games. When a game ends, its return
+    and memo end, and the window continues with the next game. (WMG ends the window there and updates.)
 
     >>> RECIPES["original"].num_games, RECIPES["original"].window
     (1, 4)
@@ -46,32 +47,32 @@ class Recipe:
     num_games: int = 1
     """Games played at once by each seed."""
     window: int = 4
-    """Steps of every game between two updates."""
+    """Steps of each game between two updates."""
     size_classes: int = 1
-    """Classes that games and levels are sorted into by size, at most. A game plays levels of its class alone, which has
-    as large a share of the levels as of the games; so the nodes of small levels need not be padded to the largest."""
+    """The largest number of classes into which games and levels are sorted by size. A game plays only levels of its
+    class, which has the same share of the levels as of the games. So small levels are not padded to the largest."""
     learning_rate: float = 1.6e-5
-    """Adam's, constant."""
+    """Adam's learning rate, constant."""
     adam_epsilon: float = 1e-10
     discount: float = 0.995
     reward_scale: float = 4.0
     value_weight: float = 0.5
     entropy_weight: float = 0.02
     gradient_clip: float = 512.0
-    """Bound of the gradient's norm, over all parameters of a seed."""
+    """The norm to which the gradient of a seed is clipped."""
     steps: int = 10_000_000
     """Steps in all games of a seed together."""
     report_interval: int = 100_000
-    """Steps over which the share of solved levels is taken; the parameters after the best interval are tested. A last
-    interval that is shorter does not compete, unless it is the only one."""
+    """Steps between two reports of the share of solved levels. The parameters after the best interval are tested. A
+    shorter last interval is left out, unless it is the only one."""
 
     def __post_init__(self) -> None:
         check_bounds(self, BOUNDS)
 
     def with_games(self, num_games: int) -> "Recipe":
-        r"""The same recipe for another number of games: the learning rate grows with the square root of their number.
+        r"""The recipe for another number of games. The learning rate grows with the square root of their number.
 
-        Adam divides by the root of the mean square of the gradient. Where that is mostly noise, as here, it falls as
+        Adam divides by the root mean square of the gradient. Where the gradient is mostly noise, as here, it falls as
         $1 / \sqrt{B}$ with the games that are averaged over, and an update goes $\sqrt{B}$ times as far along the mean
         gradient; with a rate $\sqrt{B}$ times as large, B times as far, like the B updates of one game in its place.
 
@@ -107,10 +108,10 @@ BOUNDS = {
     **dict.fromkeys(("adam_epsilon", "reward_scale", "gradient_clip"), (ABOVE_ZERO, LARGEST_FACTOR)),
     **dict.fromkeys(("value_weight", "entropy_weight"), (0.0, LARGEST_FACTOR)),
 }
-"""The least and the most that each may be."""
+"""The smallest and the largest valid value of each field."""
 
 RECIPES = {
-    # WMG's numbers; its shorter windows at the ends of games are not made.
+    # WMG's numbers, without its shorter windows at the ends of games.
     "original": Recipe(),
     "batched": replace(Recipe().with_games(64), size_classes=2),
 }

@@ -1,4 +1,4 @@
-"""Levels to train on and levels to test on: where they come from, and what tells them from others wherever they lie."""
+"""Training and test levels: their origin, and an identity that does not depend on their folder."""
 
 import os
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ Split = Literal["train", "test"]
 DATA_SEEDS: dict[Split, int] = {"train": 1, "test": 3}
 """Seeds of generated levels."""
 BOXOBAN_TEST_DIGEST = "8650a5f03d549fae"
-"""Of the 1,000 levels in Boxoban's unfiltered/test."""
+"""The digest of the 1,000 levels in Boxoban's unfiltered/test."""
 
 
 @dataclass(frozen=True)
 class SplitsIdentity:
-    """How many levels there are to train and to test on, and digests of what they are. Equal on every machine that has
-    the same levels, and different as soon as one wall is.
+    """Numbers and digests of training and test levels. They are equal on every machine with the same levels, and differ
+    if one wall differs.
 
     >>> generate_splits(3, 2).identity == generate_splits(2, 2).identity
     False
@@ -67,12 +67,12 @@ def load_splits(folder: Path | str, test_levels: int) -> Splits:
 
     >>> splits = load_splits("boxoban-levels", test_levels=1_000)  # doctest: +SKIP
     """
-    test = load_levels(folder, "test")[:test_levels]  # first: it is small, and may be missing
+    test = load_levels(folder, "test")[:test_levels]  # first, because it is small and may be missing
     return Splits(load_levels(folder, "train"), test, Path(folder))
 
 
 def generate_splits(train_levels: int, test_levels: int) -> Splits:
-    """So many levels of the own generator."""
+    """Generated levels of both splits."""
     return Splits(generate_split("train", train_levels), generate_split("test", test_levels))
 
 
@@ -82,28 +82,28 @@ def generate_split(split: Split, count: int) -> Levels:
 
 
 class Note(TypedDict):
-    """What `remember_folder` writes."""
+    """The content of the file that `remember_folder` writes."""
 
     folder: str
 
 
 def remember_folder(run: RunFolder, folder: Path) -> None:
-    """Note in a run's folder where this machine has the run's levels. The note is no part of what the run is."""
+    """Write into a run's folder where this machine has the run's levels. This is no part of the run's configuration."""
     write_json(_note(run), {"folder": str(folder.absolute())})
 
 
 def remembered_folder(run: RunFolder) -> Path | None:
-    """Where this machine had the levels of a run when it was trained, if they are of a folder."""
+    """The folder of a run's levels on this machine when it was trained; None for generated levels."""
     note = _note(run)
     if not os.path.lexists(note):
         return None
     try:
         folder = Path(read_json(note, Note)["folder"])
     except ValueError as error:
-        raise ValueError(f"{error}: delete it, and name the folder of the levels with --levels") from None
+        raise ValueError(f"{error}: delete it, and give the folder of the levels with --levels") from None
     if not folder.is_dir():
         raise ValueError(
-            f"the levels of {run.path} were in {folder}, which is not there: say with --levels where they are"
+            f"the levels of {run.path} were in {folder}, which does not exist: give their folder with --levels"
         )
     return folder
 

@@ -1,4 +1,4 @@
-"""One update of a whole fleet: play a window, differentiate the loss, Adam; on CUDA one graph launch."""
+"""One update of a whole fleet: play a window, differentiate the loss, Adam. On CUDA it is one launch of a graph."""
 
 from collections.abc import Sequence
 
@@ -21,23 +21,24 @@ from .window import Played, begin, losses_of_window, play, totals
 
 
 class TrainingStep:
-    """Plays and learns with chance that was drawn beforehand (`load`, then `make` so many times).
+    """Plays and learns with random numbers that were drawn beforehand: `load` them, then `make` each update.
 
-    The games of all seeds are one batch of the environment. Games, observations, policy, sampling and update are on the
-    device, and nothing here waits for it. The policy that plays a window is the one that is differentiated, so that a
-    step costs one forward pass and one backward pass, and a window one more forward pass for the value after it.
+    The games of all seeds are one batch of the environment. Games, observations, policy, sampling and update run on the
+    device, and no method waits for it. The forward pass that plays a window is the one that is differentiated. So a
+    step costs one forward and one backward pass, and a window one more forward pass for the value after it.
 
-    The memo is differentiated within a window and is a number at its beginning; it is lost when a game ends. A window
-    has always as many steps: where a game ends in it, the next one begins. (WMG updates there at once, after fewer.)
+    Gradients flow through the memo within a window, but not into the window before. The memo is dropped when a game
+    ends. All windows have the same number of steps: when a game ends, the next one begins. (WMG ends the window there
+    and updates.)
 
-    Compiled, all of it but a few copies is in pieces that are compiled as a whole: parts of the agent, the games' step
-    with the next observation, the loss, what is kept, Adam.
+    Compiled functions run almost everything: the agent's modules, a step of the games with the next observation, the
+    loss, the writing of the state, and Adam.
 
     Attributes:
-        losses, rewards, finished, solved: sums over the updates since `forget`, of every seed, [S]: loss, raw
-            reward, games that ended, games that ended solved.
+        losses, rewards, finished, solved: sums over the updates since `forget` for every seed, [S]: loss, raw reward,
+        games that ended, games that were solved.
         finite: whether every loss of a seed so far was a finite number, bool [S].
-        recompute: whether steps are computed again in the backward pass; None until the first update has decided.
+        recompute: whether steps are recomputed in the backward pass; None until the first update has decided.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class TrainingStep:
         self.recompute: bool | None = None
 
     def load(self, draw: Draw, position: int = 0) -> None:
-        """Take what chance has decided for the next updates; begin with update number `position` of them."""
+        """Load the random numbers of the next updates; update number `position` of them is the next one."""
         if self.device.type != "cuda":
             self.draw = draw
         elif self.draw.uniform.shape != draw.uniform.shape:
@@ -92,7 +93,7 @@ class TrainingStep:
             total.zero_()
 
     def state(self) -> dict[str, Tensor]:
-        """Where the games stand, and the sums that the metrics are made of besides losses, by name."""
+        """The state of the games, and all sums for the metrics besides losses, by name."""
         board = {f"board.{name}": tensor for name, tensor in self.environment.board._asdict().items()}
         memo = {"memo.vector": self.memo.vector, "memo.kept": self.memo.kept}
         return {**board, **memo, **{name: getattr(self, name) for name in ("rewards", "finished", "solved")}}
@@ -103,18 +104,19 @@ class TrainingStep:
         return {**self.fleet.state(), **self.state(), **own}
 
     def _update(self) -> None:
-        # A new leaf every time: autograd ties a leaf to the stream of its first use, a graph is captured on another.
+        # A new leaf every time: autograd ties a leaf to the stream of its first use, and a graph is captured on another
+        # stream.
         values = self.fleet.values.detach().requires_grad_()
         losses = self._losses(values)
         (gradient,) = torch.autograd.grad(losses.sum(), values)
         self.adam.step(gradient)
 
     def _losses(self, values: Tensor) -> Tensor:
-        """Play a window, and note what happened; the loss of every seed, [S]."""
+        """Play a window and update the sums. Returns the loss of every seed, [S]."""
         parts = self._lay_out(values)
         environment, board = self.environment, self.environment.board
         seen, uniform, next_level = self._begin(environment, board, self.draw, self.position, self.fleet.num_seeds)
-        # The first memo must look like all others to the compiler: it has gradients too.
+        # The first memo requires gradients like all others, so that one compiled function runs all steps.
         memo = Memo(self.memo.vector.detach().clone().requires_grad_(), self.memo.kept.clone())
         logits, value = [], []
         played: list[Played] = []
@@ -125,7 +127,7 @@ class TrainingStep:
             logits.append(decision.logits)
             value.append(decision.value)
             played.append(made)
-        # With gradients, which nobody takes, so that it is the same compiled function as in the steps.
+        # Not under `no_grad`, although no gradient is needed, so that the steps' compiled function is used.
         after = self.agent(parts, seen, memo).value.detach()
         losses = self._losses_of_window(logits, value, played, after, self.recipe)
         with torch.no_grad():
@@ -140,7 +142,7 @@ class TrainingStep:
         return self.losses, self.rewards, self.finished, self.solved
 
     def _must_recompute(self) -> bool:
-        """Whether the activations of a window would take too much of the memory that is free."""
+        """Whether the activations of a window would take too much of the free memory."""
         parts = self._lay_out(self.fleet.values.detach().requires_grad_())
         memo = Memo(self.memo.vector.detach().clone().requires_grad_(), self.memo.kept.clone())
         environment, seeds = self.environment, self.fleet.num_seeds
@@ -153,7 +155,7 @@ def keep(
     board: Board, memo: Memo, sums: tuple[Tensor, ...], finite: Tensor, position: Tensor,
     new_board: Board, new_memo: Memo, played: list[Played], losses: Tensor,
 ) -> None:  # fmt: skip
-    """Write what a window has led to into the tensors that stay, and go on to the next window."""
+    """Write the state after a window into the persistent tensors, and advance to the next window."""
     for held, new in zip((*board, *memo), (*new_board, *new_memo), strict=True):
         held.copy_(new)
     for held, new in zip(sums, (losses, *totals(played)), strict=True):

@@ -1,4 +1,5 @@
-"""Sokoban as a task: agents that learn from the games they play, scored by the levels that they solve."""
+"""Sokoban as a task: agents learn from the games that they play, and are scored by the share of levels that they
+solve."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -32,12 +33,11 @@ from .step import TrainingStep
 class SokobanTask(Task[SokobanConfig]):
     """A fleet of agents, each learning from games of its own. An example is a step of a game.
 
-    After every part the share of the games ending in it that were solved is noted for every seed; the parameters after
-    the best part are kept and tested, as WMG does. A last part that is shorter than the others does not compete: few
-    games say less, and the best of many lucky numbers would be one of them.
+    The validation score of a part is the share of solved games among those that ended in it. The parameters after the
+    best part are kept and tested, as in WMG. A shorter last part is left out, because the score of few games is noisy.
 
-    `levels` are those that `config` tells of, if they are not generated: `load_splits(folder, config.test_levels)`. Not
-    given, they are read from the folder `data`, or again from the one that the run had them from.
+    `levels` are those of a Boxoban folder, `load_splits(folder, config.test_levels)`. If they are not given, they are
+    read from the folder `data`, or from the folder that the run has used before.
 
     >>> from relational_transformer.sokoban import RECIPES
     >>> task = SokobanTask(SokobanConfig("rt", RECIPES["original"], seeds=(0, 1)))
@@ -46,7 +46,7 @@ class SokobanTask(Task[SokobanConfig]):
     """
 
     scores = ("test", "test_greedy", "test_of_last")
-    """With the best parameters, sampled and greedy; with the last ones, sampled."""
+    """With the best parameters, sampled and greedy, and with the last ones, sampled."""
     columns = ("games", "reward")
     steps_at_once = {"cuda": 16, "cpu": 16}  # noqa: RUF012
     only_launches = True
@@ -100,7 +100,7 @@ class SokobanTask(Task[SokobanConfig]):
             Environment(splits.train.to(start.device), first, capacity=self.classes[-1].capacity),
             recipe,
             start.adam,
-            # A transformer has few large tensors: it is faster with all games in one.
+            # A transformer has few large tensors: one batch of all games is faster.
             classes=self.classes if config.model == "rt" else None,
             precision=config.precision,
             compiled=start.compiled,
@@ -126,7 +126,7 @@ class SokobanTask(Task[SokobanConfig]):
         return steps == self.steps_of_part or self.num_steps <= self.steps_of_part
 
     def test(self, best: Parameters, tested: Sequence[bool]) -> dict[str, list[float]]:
-        """All players of all seeds play the test levels at once."""
+        """Let all players of all seeds play the test levels at once."""
         last, levels = self.fleet.parameters, self.splits.test.to(self._device)
         players: list[Player] = []
         for number, seed in enumerate(self.config.seeds):
@@ -195,7 +195,7 @@ class SokobanTask(Task[SokobanConfig]):
     def _find_levels(self, folder: RunFolder) -> Splits:
         given = self._given
         if self.config.levels is None and (given is not None or self.data is not None):
-            raise ValueError("levels are given, but the configuration is one of generated levels")
+            raise ValueError("levels are given, but the configuration has generated levels")
         if given is None or self.config.levels is None:
             return self.config.load_both(remembered_folder(folder) if self.data is None else self.data)
         for split in ("test", "train"):

@@ -1,4 +1,4 @@
-"""A trained run, loaded again, and what its agent does on a level."""
+"""Loads the agents of a trained run, and plays levels with them."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def load_agent(run: Path | str, seed: int | None = None) -> Agent:
 
 
 def load_seed(run: Path | str, seed: int | None = None) -> tuple[int, Agent]:
-    """The seed that was chosen, and what `load_agent` gives."""
+    """The chosen seed, and its agent as `load_agent` returns it."""
     trained = load_trained(SokobanTask, run)
     number, config = trained.number_of(seed), trained.config
     own = {name: for_computing(tensor, config.precision) for name, tensor in trained.parameters_of(number).items()}
@@ -40,8 +40,8 @@ def load_seed(run: Path | str, seed: int | None = None) -> tuple[int, Agent]:
 
 
 def levels_of_run(folder: RunFolder, split: str = "test", elsewhere: Path | str | None = None) -> Levels:
-    """The levels that a run is tested on, or another split of the folder that it had them from; or those of a folder
-    `elsewhere`, of which the run's own alone are taken where they come first."""
+    """The test levels of a run, or another split of their folder; or the levels of a folder `elsewhere`. If that folder
+    begins with the run's test levels, only these are taken."""
     config = folder.read_config(SokobanConfig.from_dict)
     if elsewhere is not None:
         levels = load_levels(elsewhere, split)
@@ -53,13 +53,13 @@ def levels_of_run(folder: RunFolder, split: str = "test", elsewhere: Path | str 
     if split == "test":
         return config.load("test", place)
     if config.levels is None or place is None:
-        raise ValueError(f"the run in {folder.path} knows no folder of levels with a split {split!r}: add --levels")
+        raise ValueError(f"the run in {folder.path} has no folder of levels with a split {split!r}: add --levels")
     return load_levels(place, split)
 
 
 def evaluate_run(folder: RunFolder, device: torch.device, levels: Levels) -> dict[int, tuple[float, float] | None]:
-    """The share of `levels` that each seed of a run solves, sampling its actions and taking the most probable ones;
-    None of a seed that failed.
+    """The shares of `levels` that each seed of a run solves, with sampled and with the most probable actions; None for
+    a seed that failed.
 
     >>> shares = evaluate_run(RunFolder("runs/sokoban-rt-batched"), torch.device("cpu"), levels)  # doctest: +SKIP
     """
@@ -83,10 +83,10 @@ def evaluate_run(folder: RunFolder, device: torch.device, levels: Levels) -> dic
 
 @torch.no_grad()
 def agent_actions(agent: Agent, level: Levels, uniform: Tensor | None) -> list[int]:
-    """The actions of an agent on the first of `level` until the game ends.
+    """The actions of an agent on the first level of `level` until the game ends.
 
     Args:
-        uniform: numbers in [0, 1) to sample with, [120]; None takes the most probable action every time.
+        uniform: numbers in [0, 1) to sample with, [120]; None for the most probable actions.
     """
     environment = Environment(level, torch.tensor([0]))
     memo = no_memo(agent, 1, torch.device("cpu"))

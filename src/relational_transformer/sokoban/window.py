@@ -1,4 +1,4 @@
-"""What happens in a window around the agent, as functions of tensors alone, so that each is compiled as a whole."""
+"""The steps of a window outside the agent, as functions of tensors that are compiled as a whole."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from .settings import Recipe
 
 
 class Beginning(NamedTuple):
-    """What the games show, [S, B, ...], and for every step of the window what chance has decided: `uniform` [S, B] and
+    """The first observation of a window, [S, B, ...], and the random numbers of every step: `uniform` [S, B] and
     `next_level` [S · B]."""
 
     seen: Observation
@@ -23,8 +23,8 @@ class Beginning(NamedTuple):
 
 
 class Played(NamedTuple):
-    """A step in all games: where they stand (boards [S · B], the ended ones begun anew), and by seed, [S, B, ...], what
-    they show then, the action made, its reward, whether the game ended with it, whether solved, or goes on."""
+    """A step of all games: the boards after it [S · B], where ended games have been restarted, and [S, B, ...] the next
+    observation, the action, its reward, and whether the game ended, was solved, or continues."""
 
     board: Board
     seen: Observation
@@ -36,15 +36,15 @@ class Played(NamedTuple):
 
 
 def begin(environment: Environment, board: Board, draw: Draw, position: Tensor, num_seeds: int) -> Beginning:
-    """The beginning of the window number `position` [1] of those drawn."""
+    """The beginning of window number `position` [1] of those drawn."""
     seen = by_seed(environment.observer.observe(board), num_seeds)
     uniform, next_level = (drawn.index_select(0, position).squeeze(0).unbind() for drawn in draw)
-    # Tensors of their own: parts of a larger one would begin at odd addresses.
+    # Separate tensors: slices of a larger one would be unaligned.
     return Beginning(seen, [one.clone() for one in uniform], [one.flatten().clone() for one in next_level])
 
 
 def play(environment: Environment, board: Board, logits: Tensor, uniform: Tensor, next_level: Tensor) -> Played:
-    """Sample an action in every game from `logits` [S, B, 5] and make it."""
+    """Sample an action for every game from `logits` [S, B, 5] and make it."""
     num_seeds = len(logits)
     action = sample(logits.log_softmax(-1).exp(), uniform)
     board, seen, reward, done, solved = environment.turn(board, action.flatten(), next_level)
@@ -55,7 +55,7 @@ def play(environment: Environment, board: Board, logits: Tensor, uniform: Tensor
 def losses_of_window(
     logits: list[Tensor], value: list[Tensor], played: list[Played], value_after: Tensor, recipe: Recipe
 ) -> Tensor:
-    """The loss of every seed, [S], from the policy's logits, the value and what was played in each step."""
+    """The loss of every seed, [S], from the policy's logits, the value and the games of each step."""
     action, reward, done = (
         torch.stack([getattr(step, name) for step in played]) for name in ("action", "reward", "done")
     )
@@ -64,7 +64,7 @@ def losses_of_window(
 
 
 def totals(played: list[Played]) -> tuple[Tensor, Tensor, Tensor]:
-    """Of every seed the raw rewards of a window, the games that ended and those that ended solved, float64 [S] each."""
+    """For every seed the raw reward of a window, the games that ended and those that were solved, float64 [S] each."""
     names = ("reward", "done", "solved")
     rewards, finished, solved = (torch.stack([getattr(step, name) for step in played]) for name in names)
     return rewards.double().sum((0, 2)), finished.double().sum((0, 2)), solved.double().sum((0, 2))

@@ -1,7 +1,7 @@
-"""GCN and GAT as IterGNN has them: the maths of PyTorch Geometric's layers on dense matrices.
+"""IterGNN's GCN and GAT: the equations of PyTorch Geometric's layers on dense matrices.
 
-Dense, because graphs of a batch are padded to one size anyway and fleets of seeds run under `vmap`. The parameters have
-the names that `GCNConv` and `GATConv` give them, and the tests hold the two against each other.
+They are dense, because the graphs of a batch are padded to one size and fleets run under `vmap`. The parameters have
+the names of those of `GCNConv` and `GATConv`, with which the tests compare them.
 """
 
 import copy
@@ -18,7 +18,8 @@ ATTENTION_SLOPE = 0.2
 
 
 def baseline_model(layer_class: "type[DenseGCN] | type[DenseGAT]", settings: BaselineSettings) -> LobsterModel:
-    """A stack of `layer_class`, without activation, residual or norm in between; all layers start alike.
+    """A stack of `layer_class` without activation, residual or norm in between. All layers have the same initial
+    parameters.
 
     >>> sum(parameter.numel() for parameter in baseline_model(DenseGCN, BaselineSettings()).parameters())
     132933
@@ -104,6 +105,6 @@ def _with_inputs(graphs: GraphBatch, state: State) -> Tensor:
 
 
 def _with_self_loops(graphs: GraphBatch) -> Tensor:
-    """Who hears whom, bool [..., N, N]: neighbours and the nodes themselves. Absent nodes hear themselves alone."""
+    """The adjacency matrix with self-loops, bool [..., N, N]. Absent nodes have only their self-loop."""
     num_nodes = graphs.edges.shape[-2]
     return (graphs.edges.squeeze(-1) != 0) | torch.eye(num_nodes, dtype=torch.bool, device=graphs.edges.device)

@@ -1,4 +1,4 @@
-"""From a configuration to a model."""
+"""Builds a model from its name and settings."""
 
 from ..settings import BaselineSettings, ModelName, RelationalSettings, Settings
 from .baselines import DenseGAT, DenseGCN, baseline_model

@@ -1,4 +1,4 @@
-"""What the three models have in common: a first part, a stack of layers of one shape, and a last part."""
+"""The common structure of the three models: an input module, layers of one shape, and an output module."""
 
 import torch
 from torch import Tensor, nn
@@ -7,14 +7,14 @@ from torch.nn import functional as F
 from ..data import GraphBatch
 
 State = tuple[Tensor, ...]
-"""What goes from layer to layer: nodes [..., N, size], and whatever else a model carries along."""
+"""The tensors that pass from layer to layer: nodes [..., N, size], and further ones of a model."""
 
 
 class LobsterModel(nn.Module):
     """Predicts the distance from source to target of each graph, [...].
 
-    `first` makes a state of a batch, each of `layers` a new state of a batch and a state, and `last` the prediction.
-    All layers have the same shapes, so that one compiled layer runs all of them, and parameters are in this order.
+    `first` maps a batch to a state, each of `layers` a batch and a state to a new state, and `last` to the prediction.
+    All layers have the same shapes, so that one compiled layer runs all of them. Parameters are in this order.
     """
 
     def __init__(self, first: nn.Module, layers: list[nn.Module], last: nn.Module) -> None:
@@ -31,11 +31,11 @@ class LobsterModel(nn.Module):
 
 
 def max_pool(nodes: Tensor, node_mask: Tensor) -> Tensor:
-    """The largest value of every channel over the nodes that are present: [..., N, size] -> [..., size]."""
+    """The maximum of every channel over the present nodes: [..., N, size] -> [..., size]."""
     return nodes.masked_fill(~node_mask.unsqueeze(-1), float("-inf")).amax(-2)
 
 
 def precise_linear(linear: nn.Linear, inputs: Tensor) -> Tensor:
-    """A Linear computed in float32 at least: in bfloat16 a distance of 33 would be told in steps of a quarter."""
+    """A Linear computed in float32 or better: bfloat16 has steps of a quarter at a distance of 33."""
     precise = torch.promote_types(inputs.dtype, torch.float32)
     return F.linear(inputs.to(precise), linear.weight.to(precise), linear.bias.to(precise))

@@ -12,7 +12,7 @@ from .model import LobsterModel, State, max_pool, precise_linear
 
 
 def relational_model(settings: RelationalSettings) -> LobsterModel:
-    """RT with the sizes of `settings`. Every pair of nodes attends; the graph is in the edge vectors alone.
+    """RT with the sizes of `settings`. All pairs of nodes attend; the graph is encoded in the edge vectors alone.
 
     >>> sum(parameter.numel() for parameter in relational_model(RelationalSettings()).layers[0].parameters())
     324276
@@ -22,7 +22,7 @@ def relational_model(settings: RelationalSettings) -> LobsterModel:
 
 
 class RelationalInput(nn.Module):
-    """A Linear of the one-hot nodes and one of the edges' lengths (the paper does not say how edges begin)."""
+    """A Linear for the one-hot nodes and one for the lengths of edges. The paper does not say how edges are encoded."""
 
     def __init__(self, settings: RelationalSettings) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class RelationalInput(nn.Module):
 
 
 class RelationalStep(nn.Module):
-    """A `RelationalTransformerLayer` in which nobody attends to an absent node."""
+    """A `RelationalTransformerLayer` that masks absent nodes."""
 
     def __init__(self, settings: RelationalSettings) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A fleet of models run layer by layer, with one compiled layer for all of them."""
+"""A fleet of models, run layer by layer with one compiled layer."""
 
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
@@ -11,12 +11,12 @@ from .model import LobsterModel
 
 
 class FleetStack:
-    """Predictions of all seeds; the same numbers as those of `model(graphs)`, seed by seed.
+    """Predictions of all seeds, equal to those of `model(graphs)` for each seed.
 
-    Layers have one shape and take their parameters as arguments, so that one compiled layer runs all of them.
+    Layers have the same shapes and take their parameters as arguments, so that one compiled layer runs all of them.
 
     Attributes:
-        recompute: whether layers are computed again in the backward pass, which changes no number.
+        recompute: whether layers are recomputed in the backward pass, which does not change the result.
     """
 
     def __init__(self, model: LobsterModel, compiled: bool) -> None:
@@ -42,7 +42,7 @@ class FleetStack:
         return self._last(last, graphs, state)
 
     def _by_part(self, parameters: Parameters) -> tuple[Parameters, list[Parameters], Parameters]:
-        """The parameters of the first part, of every layer, and of the last part, by their names inside of it."""
+        """The parameters of the input module, of every layer, and of the output module, by their names within it."""
         first: Parameters = {}
         layers: list[Parameters] = [{} for _ in range(self.num_layers)]
         last: Parameters = {}

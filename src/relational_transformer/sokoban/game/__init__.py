@@ -1,1 +1,1 @@
-"""The game: its levels, its rules for many games at once, and what an agent sees of them."""
+"""The game: its levels, its rules for many games at once, and the agent's observations."""

@@ -1,4 +1,4 @@
-"""A batch of Sokoban games on one device, in tensors that stay where they are, so that a CUDA graph can play."""
+"""A batch of Sokoban games on one device, in tensors at fixed addresses, so that a CUDA graph can play."""
 
 from typing import NamedTuple
 
@@ -11,8 +11,8 @@ from .rules import MOVES, Board, Outcome, choose, start, step
 
 
 class Turn(NamedTuple):
-    """A step of every game and what comes after it: boards and observations, the games that ended begun anew; `reward`
-    float32, `done` and `solved` bool [B] of the step itself."""
+    """A step of every game: boards and observations after it, where ended games have been restarted; and of the step
+    itself `reward` float32 [B], `done` and `solved` bool [B]."""
 
     board: Board
     seen: Observation
@@ -22,12 +22,12 @@ class Turn(NamedTuple):
 
 
 class Environment:
-    """B games at once. Nothing here waits for the device.
+    """B games at once. No method waits for the device.
 
-    Which level follows when a game ends is the caller's choice (`next_level`), and so is all chance.
+    The caller chooses the level that follows a game (`next_level`), and all random numbers.
 
     Attributes:
-        board: where the games stand; every step writes into the same tensors.
+        board: the state of the games; every step writes into the same tensors.
 
     >>> from relational_transformer.sokoban import generate_levels
     >>> environment = Environment(generate_levels(4, seed=0), first_level=torch.arange(4))
@@ -40,7 +40,7 @@ class Environment:
         self.levels = levels
         self.observer = Observer(levels, capacity)
         self.moves = torch.tensor(MOVES, device=levels.agent.device)
-        _ = levels.num_targets, levels.num_covered  # made now: a compiler cannot make what is cached
+        _ = levels.num_targets, levels.num_covered  # cached now: the compiler cannot trace a cached property
         self.board = Board(*(tensor.clone() for tensor in start(levels, first_level.to(levels.agent.device))))
 
     @property
@@ -62,12 +62,12 @@ class Environment:
         self.write(choose(done, start(self.levels, next_level), self.board))
 
     def turn(self, board: Board, action: Tensor, next_level: Tensor) -> Turn:
-        """`step`, `restart` and `observe` as one pure function of the boards, which a compiler makes a few kernels."""
+        """`step`, `restart` and `observe` as one pure function of the boards, which compiles to a few kernels."""
         outcome = step(self.levels, self.moves, board, action)
         begun = choose(outcome.done, start(self.levels, next_level), outcome.board)
         return Turn(begun, self.observer.observe(begun), outcome.board.reward, outcome.done, outcome.solved)
 
     def write(self, board: Board) -> None:
-        """Go on from these boards."""
+        """Continue from these boards."""
         for held, new in zip(self.board, board, strict=True):
             held.copy_(new)

@@ -1,4 +1,4 @@
-"""Own levels, made by playing backwards from the solved position: every one can be solved within the time limit."""
+"""Generates levels by playing backwards from the solved position: every level can be solved within the time limit."""
 
 import numpy as np
 import torch
@@ -26,11 +26,12 @@ def generate_levels(count: int, seed: int, num_boxes: int = NUM_BOXES) -> Levels
 
 
 def generate_with_solutions(count: int, seed: int, num_boxes: int = NUM_BOXES) -> tuple[Levels, torch.Tensor]:
-    """Levels and a solution of each, actions [count, 120] (not the shortest; what follows the last push is `wait`).
+    """Levels, and a solution of each as actions [count, 120]. Solutions are not the shortest; after the last push they
+    wait.
 
-    A random walk digs a room; boxes are put on random targets; then the agent walks and pulls at random, backwards in
-    time. Pulls played forwards are pushes, so that the walk, reversed, solves the level. A level begins where no box
-    and no agent is on a target.
+    A random walk digs a room. Boxes are put on random targets. Then the agent walks and pulls at random, backwards in
+    time: reversed, pulls are pushes, so the reversed walk solves the level. A level begins at a position without a box
+    or the agent on a target.
     """
     if count < 1 or not 1 <= num_boxes <= 8:
         raise ValueError(f"levels and boxes must be at least 1, boxes at most 8, got {count} and {num_boxes}")
@@ -57,7 +58,7 @@ def _candidates(generator: np.random.Generator, num_boxes: int) -> tuple[Levels,
 
 
 def _dig_rooms(generator: np.random.Generator, count: int) -> np.ndarray:
-    """Walls [count, 100] around what a random walk has dug, each of its steps two cells wide across its direction."""
+    """Walls [count, 100] around the cells that a random walk has dug. Each step is up to two cells wide."""
     walls = np.ones((count, CELLS), dtype=bool)
     row, column = generator.integers(1, SIDE - 1, size=(2, count))
     direction = generator.integers(0, 4, size=count)
@@ -76,8 +77,8 @@ def _dig_rooms(generator: np.random.Generator, count: int) -> np.ndarray:
 def _walk_backwards(
     generator: np.random.Generator, walls: np.ndarray, targets: np.ndarray, agent: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Where agent and boxes are at the last moment of a walk of 120 steps that can be the beginning of a level, the
-    actions that lead back from there, and whether there was such a moment."""
+    """Agent and boxes at the last position of a walk of 120 steps at which a level can begin, the actions of its
+    solution, and whether there is such a position."""
     games = np.arange(len(walls))
     boxes, last = targets.copy(), np.zeros(len(walls), dtype=np.int64)
     actions = np.zeros((len(walls), TIME_LIMIT), dtype=np.int64)
@@ -102,7 +103,7 @@ def _walk_backwards(
 def _choose(
     generator: np.random.Generator, walls: np.ndarray, boxes: np.ndarray, agent: np.ndarray, last: np.ndarray
 ) -> np.ndarray:
-    """A direction at random, rather one in which a box is pulled, and seldom straight back; 0 where there is none."""
+    """A random direction, preferably one that pulls a box, and seldom straight back; 0 where all are blocked."""
     games = np.arange(len(walls))
     weights = np.zeros((len(walls), len(MOVES)))
     for action in range(1, len(MOVES)):

@@ -1,4 +1,4 @@
-"""Levels: read from text in Boxoban's format, written back to it, and held as tensors."""
+"""Levels as tensors, read from and written to text in Boxoban's format."""
 
 import hashlib
 from collections.abc import Iterable
@@ -60,17 +60,17 @@ class Levels:
 
     @property
     def num_open(self) -> Tensor:
-        """Cells of every level that are no wall, [M]."""
+        """The number of cells of every level that are not walls, [M]."""
         return (~self.walls).sum(-1)
 
     @property
     def open_cells(self) -> int:
-        """The number of cells that are no wall in the level that has most of them."""
+        """The largest number of cells that are not walls in any level."""
         return int(self.num_open.max())
 
     @cached_property
     def digest(self) -> str:
-        """Sixteen letters that tell these levels, in this order, from all others."""
+        """Sixteen hexadecimal digits that identify these levels in this order."""
         cells = self.walls.byte() + 2 * self.targets.byte() + 4 * self.boxes.byte()
         cells = cells.scatter_add(1, self.agent.unsqueeze(1), torch.full_like(cells[:, :1], 8))
         return hashlib.sha256(cells.cpu().numpy().tobytes()).hexdigest()[:16]
@@ -89,7 +89,8 @@ class Levels:
 
 
 def parse_levels(text: str, source: str = "the text") -> Levels:
-    """Read levels: rows of `#` wall, `.` target, `$` box, `@` agent and space, under a line that starts with `;` each.
+    """Read levels. Each begins with a line that starts with `;`, followed by rows of `#` wall, `.` target, `$` box, `@`
+    agent and space.
 
     Levels smaller than 10 x 10 are put into the upper left corner, with walls around.
 
@@ -134,14 +135,14 @@ def load_levels(folder: Path | str, split: str) -> Levels:
 
 
 def join_levels(parts: Iterable[Levels]) -> Levels:
-    """Several collections as one."""
+    """Concatenate several collections of levels."""
     parts = list(parts)
     fields = ("walls", "targets", "boxes", "agent")
     return Levels(*(torch.cat([getattr(part, field) for part in parts]) for field in fields))
 
 
 def _check(rows: list[str], name: str) -> str:
-    """The hundred letters of a level that is one."""
+    """The hundred letters of a level; ValueError where it is not valid."""
     if len(rows) > SIDE or max(map(len, rows)) > SIDE:
         raise ValueError(f"{name} is larger than {SIDE} x {SIDE}")
     letters = "".join(row.ljust(SIDE, WALL) for row in rows).ljust(CELLS, WALL)

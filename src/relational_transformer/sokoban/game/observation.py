@@ -1,4 +1,5 @@
-"""What the agent sees: a core vector and one factor for every open cell but its own. No relation between any two."""
+"""The agent's observation: a core vector, and a factor for every open cell but its own. It has no relations between
+factors."""
 
 from typing import NamedTuple
 
@@ -10,18 +11,18 @@ from .levels import CELLS, SIDE, Levels
 from .rules import ACTIONS, Board
 
 REACH = SIDE - 3
-"""Two open cells are at most so many rows or columns apart."""
+"""The largest distance of two open cells in rows or columns."""
 POSITION_SIZE = 2 * (1 + 2 * REACH + 1)  # column and row, each a number and a one-hot code
 CORE_SIZE = len(ACTIONS) + 1 + 1 + 4
 FACTOR_SIZE = POSITION_SIZE + 3 + 4
 NEIGHBOURS = (-1, -SIDE, 1, SIDE)  # left, up, right, down
 BOX_BIT, WALL_BIT, CONTENTS = 2, 64, 64
 LEVELS_AT_ONCE = 65_536
-"""Of which the tables are made: what they are made from takes many times their memory."""
+"""The number of levels from which tables are computed at a time; the computation takes many times their memory."""
 
 
 class Observation(NamedTuple):
-    """`core` [B, 11], `factors` [B, F, 39], and which of the factors there are, `present` bool [B, F].
+    """`core` [B, 11], `factors` [B, F, 39], and which factors are present, `present` bool [B, F].
 
     core: the last action (one-hot, 5), the last reward, whether the agent stands on a target, walls at its left, up,
     right and down.
@@ -37,11 +38,11 @@ class Observation(NamedTuple):
 
 
 class Observer:
-    """Makes observations of boards; holds the tables for it on the device.
+    """Makes observations of boards, with tables on the device.
 
     Args:
-        levels: what is played.
-        capacity: factors that an observation has room for; by default as many as the levels need.
+        levels: the levels that are played.
+        capacity: the number of factors of an observation; by default as many as the levels need.
     """
 
     def __init__(self, levels: Levels, capacity: int | None = None) -> None:
@@ -65,7 +66,8 @@ class Observer:
         first_cell, agent = board.level * CELLS, board.agent
         cells = self._seen_cells(board)
         present = self.places < self.num_seen[board.level].unsqueeze(1)
-        # What is at a cell is a number below 64, or more for a wall; it and the position are looked up in small tables.
+        # The content of a cell is a number below 64, or more for a wall. Content and position are looked up in small
+        # tables.
         content = self.surroundings[first_cell.unsqueeze(1) + cells].long() + BOX_BIT * board.boxes.gather(1, cells)
         position = agent.unsqueeze(1) * CELLS + cells
         factors = torch.cat(
@@ -81,15 +83,15 @@ class Observer:
         return Observation(core, factors, present)
 
     def _seen_cells(self, board: Board) -> Tensor:
-        """The open cells of every level other than the agent's own, in order, and wall cells after them, [B, F]."""
+        """The open cells of every level but the agent's own, in order, followed by wall cells as padding, [B, F]."""
         cells = self.open_cells[board.level]  # [B, F + 1]
         own = self.ranks[board.level * CELLS + board.agent].unsqueeze(1)
         return torch.where(self.places < own, cells[:, :-1], cells[:, 1:]).long()
 
 
 def open_cells(levels: Levels, room: int) -> tuple[Tensor, Tensor]:
-    """The open cells of every level in order, filled up with cell 0, a wall, uint8 [M, room]; and how many of them come
-    before each cell, uint8 [M · 100]."""
+    """The open cells of every level in order, padded with cell 0, a wall, uint8 [M, room]; and for each cell the number
+    of open cells before it, uint8 [M · 100]."""
     cells = torch.arange(CELLS, dtype=torch.uint8, device=levels.agent.device)
     listed, ranks = [], []
     for walls in levels.walls.split(LEVELS_AT_ONCE):
@@ -102,7 +104,7 @@ def open_cells(levels: Levels, room: int) -> tuple[Tensor, Tensor]:
 
 
 def surroundings(levels: Levels) -> Tensor:
-    """What never changes at each cell, as a number: its target, walls around it, and whether it is one; uint8 [M, 100].
+    """What never changes at each cell, as a bit field, uint8 [M, 100].
 
     The bits are 1 target, 4 .. 32 walls left, up, right and down, 64 a wall here; 2 is left for a box.
     """
@@ -132,5 +134,5 @@ def _offset_code(place: Tensor) -> Tensor:
 
 
 def _with_nothing(table: Tensor) -> Tensor:
-    """The table with a row of zeros at its end, for what is not there."""
+    """The table with a row of zeros at its end, for absent cells."""
     return torch.cat([table, table.new_zeros(1, table.shape[1])])

@@ -1,4 +1,4 @@
-"""A game to look at: as text, and as an animated GIF."""
+"""A game as text and as an animated GIF."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ COLORS = {"wall": "5b6770", "floor": "f4f1ea", "target": "d1495b", "box": "e0a03
 
 @dataclass(frozen=True)
 class Frame:
-    """One moment of a game: ten rows of letters (`*` box on a target, `+` agent on a target), and how it stands."""
+    """One moment of a game: ten rows of letters (`*` box on a target, `+` agent on a target), and the score."""
 
     rows: tuple[str, ...]
     step: int
@@ -50,7 +50,7 @@ def parse_moves(moves: str) -> list[int]:
 
 
 def frames(level: Levels, actions: Sequence[int]) -> Iterator[Frame]:
-    """The first of `level` before any action and after each, until the game ends."""
+    """The frames of a game on the first level of `level`: before any action and after each, until the game ends."""
     environment = Environment(level, torch.tensor([0]))
     yield Frame(board_rows(environment), 0, "", 0.0, 0.0, False)
     total = 0.0
@@ -79,7 +79,7 @@ def board_rows(environment: Environment) -> tuple[str, ...]:
 
 
 def write_gif(path: Path, game: Sequence[Frame], frames_per_second: int = 5) -> None:
-    """An animation of a game; its last moment stays a little longer."""
+    """Write an animation of a game, whose last frame is shown longer."""
     try:
         import matplotlib
     except ModuleNotFoundError:
@@ -96,7 +96,7 @@ def write_gif(path: Path, game: Sequence[Frame], frames_per_second: int = 5) -> 
     writer = PillowWriter(fps=frames_per_second)
 
     def write(temporary: Path) -> None:
-        named = temporary.with_name(f"{temporary.name}.gif")  # the format is known by the name's end
+        named = temporary.with_name(f"{temporary.name}.gif")  # matplotlib takes the format from the name
         with writer.saving(figure, str(named), dpi=100):
             for image in images:
                 shown.set_data(image)

@@ -1,4 +1,4 @@
-"""The rules: what an action does to a batch of boards, and what it earns. Pure functions on tensors."""
+"""The rules: the effect and the reward of actions on a batch of boards, as pure functions on tensors."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ REWARD_ON, REWARD_OFF, REWARD_SOLVED = 1.0, -1.0, 2.0
 
 
 class Board(NamedTuple):
-    """Where things are on B boards, and what happened last.
+    """The state of B boards, with the last action and reward.
 
     level: number of the level being played, [B].
     agent: the agent's cell, [B].
@@ -36,7 +36,8 @@ class Board(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a step led to: `done` and `solved` are bool [B]. Running out of time ends an episode like solving it."""
+    """The outcome of a step; `done` and `solved` are bool [B]. A game ends when it is solved or the time limit is
+    reached."""
 
     board: Board
     done: Tensor
@@ -68,7 +69,7 @@ def step(levels: Levels, moves: Tensor, board: Board, action: Tensor) -> Outcome
     walls, targets = levels.walls.flatten(), levels.targets.flatten()
     pushes = box_ahead & ~box_beyond & ~walls[first_cell + beyond]
     walks = ~walls[first_cell + ahead] & (pushes | ~box_ahead)
-    # A push takes the box from one of two different cells to the other: both change. Nothing else does.
+    # A push moves a box from one of two cells to the other, so exactly these two change.
     cells = torch.arange(CELLS, device=ahead.device)
     boxes = board.boxes ^ (pushes.unsqueeze(1) & ((cells == ahead.unsqueeze(1)) | (cells == beyond.unsqueeze(1))))
     change = (targets[first_cell + beyond].long() - targets[first_cell + ahead].long()) * pushes

@@ -12,17 +12,17 @@ from .observation import Observation
 NODES_BESIDE_FACTORS = 2
 """The core and the memo."""
 NODES_AT_ONCE = 8
-"""Tensor cores want a multiple of so many nodes."""
+"""Numbers of nodes are multiples of this, for tensor cores."""
 
 
 @dataclass(frozen=True)
 class SizeClass:
-    """Neighbouring games of a batch, and the levels that they play, from the first game to the last.
+    """Consecutive games of a batch, and the levels that they play.
 
     Attributes:
-        levels: their numbers, [M].
-        first_game, num_games: which of the games.
-        capacity: factors to make room for, as many as these levels need.
+        levels: the numbers of the levels, [M].
+        first_game, num_games: the range of the games.
+        capacity: the number of factors that these levels need.
     """
 
     levels: Tensor
@@ -35,7 +35,7 @@ class SizeClass:
         return slice(self.first_game, self.first_game + self.num_games)
 
     def cut(self, observation: Observation) -> Observation:
-        """What these games see, of observations [S, B, ...] of all; places that none of them takes are cut off."""
+        """The observations of these games, out of those [S, B, ...] of all, without factors that none of them needs."""
         return Observation(
             observation.core[:, self.games],
             observation.factors[:, self.games, : self.capacity],
@@ -47,8 +47,8 @@ def size_classes(levels: Levels, num_games: int, most: int) -> tuple[SizeClass, 
     r"""Sort levels and games into at most `most` classes.
 
     The B games are cut into classes of $B_c$ games. The levels, sorted by size, are cut at the same shares $B_c / B$,
-    so that a class has as large a share of the levels as of the games. Of all such cuts it is the one of the least
-    padded pairs of nodes, $\sum_c B_c N_c^2$.
+    so that a class has the same share of the levels as of the games. Of all such cuts, the one with the fewest padded
+    pairs of nodes is taken, $\sum_c B_c N_c^2$.
 
     >>> from relational_transformer.sokoban import generate_levels
     >>> small, large = size_classes(generate_levels(100, seed=0), num_games=10, most=2)
@@ -58,7 +58,7 @@ def size_classes(levels: Levels, num_games: int, most: int) -> tuple[SizeClass, 
     sizes, order = levels.num_open.sort(stable=True)
     ends = [-(-len(levels) * games // num_games) for games in range(num_games + 1)]
     capacities = {games: node_capacity(int(sizes[ends[games] - 1])) for games in range(1, num_games + 1)}
-    # Of the cuts that give the smaller class one capacity only the last is worth a look: {capacity: games before it}.
+    # Of the cuts with one capacity of the smaller class, the last is the best: {capacity: games before it}.
     worthwhile = {capacity: games for games, capacity in capacities.items()}
     candidates = sorted(games for games in worthwhile.values() if ends[games] < len(levels))
 
@@ -75,6 +75,6 @@ def size_classes(levels: Levels, num_games: int, most: int) -> tuple[SizeClass, 
 
 
 def node_capacity(open_cells: int) -> int:
-    """Factors to make room for in a level: with core and memo a multiple of eight nodes."""
+    """The number of factors for a level, such that with core and memo the number of nodes is a multiple of eight."""
     factors = open_cells - 1
     return math.ceil((factors + NODES_BESIDE_FACTORS) / NODES_AT_ONCE) * NODES_AT_ONCE - NODES_BESIDE_FACTORS

@@ -1,4 +1,4 @@
-"""The environment behind Gymnasium's `VectorEnv`, for agents and tools that speak it."""
+"""The environment as a Gymnasium `VectorEnv`, for agents and tools that use this interface."""
 
 from typing import Any
 
@@ -22,11 +22,11 @@ Arrays = dict[str, np.ndarray]
 
 
 class SokobanVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
-    """Many games of Sokoban by WMG's rules, levels drawn at random with replacement.
+    """Many games of Sokoban by WMG's rules. Levels are drawn at random with replacement.
 
     Observations are dicts of arrays: `core` [B, 11], `factors` [B, F, 39], `present` [B, F] (see `Observation`).
-    A game that ends, solved or out of time, is `terminated`; nothing is ever truncated. The next game begins in the
-    same step; what was seen last is in `infos["final_obs"]`, and `infos["solved"]` says which games were solved.
+    A game that ends, solved or out of time, is `terminated`; no game is truncated. The next game begins in the same
+    step. The last observation is in `infos["final_obs"]`, and `infos["solved"]` says which games were solved.
 
     >>> from relational_transformer.sokoban import generate_levels
     >>> games = SokobanVectorEnv(generate_levels(10, seed=0), num_envs=4)
@@ -57,7 +57,7 @@ class SokobanVectorEnv(VectorEnv[Arrays, np.ndarray, np.ndarray]):
         self._environment: Environment | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Arrays, dict[str, Any]]:
-        """Begin a game in every place. The levels are drawn from `seed`, or go on from the seed before."""
+        """Begin all games. Levels are drawn with `seed`; without it, the random numbers of the last seed continue."""
         super().reset(seed=seed)
         self._environment = Environment(self.levels, self._draw_levels())
         return _arrays(self._environment.observe()), {}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from relational_transformer import RelationalTransformer, RelationalTransformerLayer
+from relational_transformer import LayerOptions, RelationalTransformer, RelationalTransformerLayer
 from relational_transformer.nn import Pretrained
 from relational_transformer.pyg import RelationalTransformerConv
 from tests.nn.graphs import SIZES, make_graph, make_layer, make_stack, randomise
@@ -80,8 +80,11 @@ def test_every_argument_of_a_constructor_is_kept(cls: type[Pretrained], tmp_path
         "global_input_size": 2, "edge_hidden_sizes": (4, 3), "num_layers": 2, "global_mode": "att",
         "update_edges": False, "dropout": 0.25, "global_size": 2, "heads": 3, "edge_dim": 5, "edge_channels": 7,
         "head_channels": 4, "hidden_channels": 9, "edge_hidden_channels": (4, 3), "mode": "complete",
+        "options": LayerOptions(norm="rms", attention_dropout=0.5),
     }  # fmt: skip
-    parameters = inspect.signature(cls).parameters
+    parameters = {
+        name: one for name, one in inspect.signature(cls).parameters.items() if name not in ("device", "dtype")
+    }
     arguments = {name: {**needed, **changed}[name] for name in parameters}
     assert all(parameter.default != arguments[name] for name, parameter in parameters.items())
     cls(**arguments).save_pretrained(tmp_path)
@@ -319,4 +322,4 @@ except ModuleNotFoundError as error:
     print(error)
 """
         finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-        assert finished.stdout == "saved models need safetensors: pip install '.[train]' in a checkout\n"
+        assert finished.stdout == "saved models need safetensors: pip install '.[saving]' in a checkout\n"

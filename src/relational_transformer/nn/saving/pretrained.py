@@ -5,6 +5,7 @@ Nothing is ever unpickled.
 
 import hashlib
 import json
+import math
 import os
 import sys
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ from ..checks import FLOATS, check_place, shown
 from . import hub
 from .arguments import as_json, from_json, saved_parameters
 from .digest import digest
-from .outline import TooManyParameters, misfit, outline, shared_names
+from .outline import TooLarge, at_most, misfit, outline, shared_names
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -172,16 +173,20 @@ class Pretrained(nn.Module):
     ) -> Self:
         """The module, once its outline is known to have tensors of these shapes: no memory is taken for another."""
         wrong = f"{folder / WEIGHTS} does not fit {folder / CONFIG}"
+        saved_numbers = sum(math.prod(shape) for shape in shapes.values())
         try:
             arguments = from_json(cls, config["arguments"]) | dict(overrides)
-            # Weights that are shared are registered more than once.
-            drawn = outline(lambda: cls(**arguments), most_parameters=10 * len(shapes) + 1000)
+            # Weights that are shared are registered more than once, and a module may make some that it then replaces.
+            most_tensors = 10 * len(shapes) + 1000
+            with at_most(most_tensors):
+                drawn = outline(lambda: cls(**arguments))
             reason = None if drawn is None else misfit(drawn, shapes)
-            module = None if reason else cls(**arguments)
-        except TooManyParameters as error:
-            raise ValueError(f"{wrong}: {error}, and {len(shapes)} are saved") from None
+            with at_most(most_tensors, 10 * saved_numbers + 100_000):
+                module = None if reason else cls(**arguments)
+        except TooLarge as error:
+            raise ValueError(f"{wrong}: {error}, and {len(shapes)} tensors of {saved_numbers} are saved") from None
         except (TypeError, ValueError, RuntimeError, ArithmeticError) as error:
-            words = " ".join(str(error).split())[:300]
+            words = _word(str(error), 300)
             raise ValueError(f"{folder / CONFIG} does not fit {cls.__name__}: {words}") from None
         reason = misfit(module, shapes) if module is not None else reason
         if module is None or reason is not None:
@@ -212,9 +217,9 @@ def _config_digest(config: SavedConfig | dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
-def _word(text: str) -> str:
-    """A name out of a file, in one line and not too long."""
-    return " ".join(text.split())[:80]
+def _word(text: str, most: int = 80) -> str:
+    """A name out of a file, in one line, not too long, and of characters that can be printed."""
+    return " ".join(text.encode(errors="replace").decode().split())[:most]
 
 
 def _path(name: str, path: Any) -> Path:

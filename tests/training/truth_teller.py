@@ -58,8 +58,22 @@ def truth_teller(algorithm: str | Spec, wrong: Wrong | None = None, protocol="pa
 
 
 def choose_another(logits: Tensor) -> None:
-    """Of the first example alone, and of its first element: another node or class, the mask's opposite."""
-    of_first = logits[0]
-    if of_first.dim() > 1:
-        of_first = of_first.flatten(0, -2)[0]
-    of_first.copy_(of_first.roll(1, -1))
+    """Another node, or another class, at one element of the longest example."""
+    of_one = logits[-1]
+    if of_one.dim() > 1:
+        of_one = of_one.flatten(0, -2)[0]
+    of_one.copy_(of_one.roll(1, -1))
+
+
+def say_the_opposite(logits: Tensor) -> None:
+    """The same of a mask."""
+    logits.view(len(logits), -1)[-1, 0].neg_()
+
+
+def add(number: float) -> Callable[[Tensor], None]:
+    """So much more, in the longest example alone."""
+
+    def change(logits: Tensor) -> None:
+        logits[-1].add_(number)
+
+    return change

@@ -32,6 +32,7 @@ ROOMS = (
     "tasks",
     "tuning",
     "sweeps",
+    "look",
     "reports",
     "command_line",
     "commands",

@@ -40,6 +40,7 @@ COMMANDS = {
     ),
     "reproduce": Command("train the runs of a table of the paper", "rt reproduce edge_updates --plan"),
     "tune": Command("search hyperparameters by Distributed Grid Descent", "rt tune rt --trials 100"),
+    "look": Command("a page that steps through an algorithm, and what a run makes of it", "rt look runs/bfs-rt-paper"),
     "play": Command("watch an agent play, or play yourself", "rt play sokoban runs/sokoban-rt-batched"),
     "report": Command("tables and figures of all results", "rt report results --out report"),
 }

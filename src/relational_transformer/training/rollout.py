@@ -13,6 +13,7 @@ from relational_transformer.reasoning.features import Batch, FeatureGroup, Packe
 from relational_transformer.reasoning.hints import as_numbers, decide, soften
 from relational_transformer.reasoning.losses import element_counts
 from relational_transformer.reasoning.network import Network
+from relational_transformer.reasoning.scores import count_all, mean_score
 
 from .data import load_split
 
@@ -73,10 +74,12 @@ class PredictedHint(NamedTuple):
 
 
 class Predictions(NamedTuple):
-    """What a network says of some examples, by name: hints at every step, and what it decides of outputs, [B, ...]."""
+    """What a network says of some examples, by name: hints at every step, and what it decides of outputs, [B, ...]; and
+    the score that a test would have on them."""
 
     hints: dict[str, PredictedHint]
     outputs: dict[str, np.ndarray]
+    score: float
 
 
 def predict_steps(network: Network, data: Trajectories, *, true_hints: bool = False) -> Predictions:
@@ -99,7 +102,8 @@ def predict_steps(network: Network, data: Trajectories, *, true_hints: bool = Fa
         logits = torch.stack([step.logits[group.key] for step in steps])
         hints |= _beside_truth(group, logits, batch.hints[group.key], later, data.num_nodes)
     decided = {group.key: decide(group, steps[-1].outputs[group.key]) for group in network.outputs}
-    return Predictions(hints, _as_arrays(network.outputs, decided))
+    score = mean_score(network.outputs, count_all(network.outputs, steps[-1].outputs, batch.outputs)).item()
+    return Predictions(hints, _as_arrays(network.outputs, decided), score)
 
 
 def _beside_truth(

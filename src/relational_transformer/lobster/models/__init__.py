@@ -1,1 +1,1 @@
-"""The three models of the experiment, and a fleet of one of them run layer by layer."""
+"""The three models of the experiment."""

@@ -13,6 +13,7 @@ GRAPHS_OF_A_HALF = 16
 MOST_BUCKETS = 4
 """Numbers of nodes that groups are padded to: every one is another layer to compile."""
 NODES_PER_BUCKET = 8
+"""By default."""
 STEPS_TO_LOOK_AT = 200
 """Of which the sizes of groups are taken to be typical."""
 
@@ -45,8 +46,8 @@ def draw(seeds: tuple[int, ...], first_step: int, num_steps: int, batch_size: in
     return np.stack([of_seed(seed) for seed in seeds], axis=1)
 
 
-def node_buckets(num_nodes: np.ndarray, num_seeds: int, batch_size: int) -> list[int]:
-    """Few numbers of nodes to pad groups to, multiples of 8 with room for the largest graph.
+def node_buckets(num_nodes: np.ndarray, num_seeds: int, batch_size: int, multiple: int = NODES_PER_BUCKET) -> list[int]:
+    """Few numbers of nodes to pad groups to, multiples of one number with room for the largest graph.
 
     They are those with which typical steps of so many seeds have the fewest pairs of nodes.
 
@@ -54,8 +55,8 @@ def node_buckets(num_nodes: np.ndarray, num_seeds: int, batch_size: int) -> list
     [24, 32, 40, 56]
     """
     index = draw(tuple(range(num_seeds)), 0, STEPS_TO_LOOK_AT, batch_size, len(num_nodes))
-    needed, counts = np.unique(_round_up(_in_groups(index, num_nodes)[1]), return_counts=True)
-    largest = int(_round_up(num_nodes.max()))
+    needed, counts = np.unique(_round_up(_in_groups(index, num_nodes)[1], multiple), return_counts=True)
+    largest = int(_round_up(num_nodes.max(), multiple))
     smaller = needed[needed < largest].tolist()
     most = min(MOST_BUCKETS - 1, len(smaller))
     choices = [np.array([*chosen, largest]) for chosen in combinations(smaller, most)]
@@ -94,5 +95,5 @@ def _in_groups(index: np.ndarray, num_nodes: np.ndarray) -> tuple[np.ndarray, np
     return grouped, num_nodes[grouped].max(axis=(2, 3))
 
 
-def _round_up(num_nodes: np.ndarray) -> np.ndarray:
-    return -(-num_nodes // NODES_PER_BUCKET) * NODES_PER_BUCKET
+def _round_up(num_nodes: np.ndarray, multiple: int) -> np.ndarray:
+    return -(-num_nodes // multiple) * multiple

@@ -1,17 +1,27 @@
-"""What the three models have in common: a first part, a stack of layers of one shape, and a last part."""
+"""Models of graphs: a first part, a stack of layers of one shape, and a last part."""
+
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..data import GraphBatch
+from relational_transformer.nn import RelationalTransformerLayer
+
+
+class Graphs(Protocol):
+    """A batch of padded graphs, a NamedTuple of tensors; node_mask [..., N], True = present."""
+
+    @property
+    def node_mask(self) -> Tensor: ...
+
 
 State = tuple[Tensor, ...]
 """What goes from layer to layer: nodes [..., N, size], and whatever else a model carries along."""
 
 
-class LobsterModel(nn.Module):
-    """Predicts the distance from source to target of each graph, [...].
+class LayeredModel(nn.Module):
+    """Predicts a number for each graph, [...].
 
     `first` makes a state of a batch, each of `layers` a new state of a batch and a state, and `last` the prediction.
     All layers have the same shapes, so that one compiled layer runs all of them, and parameters are in this order.
@@ -23,11 +33,23 @@ class LobsterModel(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.last = last
 
-    def forward(self, graphs: GraphBatch) -> Tensor:
+    def forward(self, graphs: Graphs) -> Tensor:
         state: State = self.first(graphs)
         for layer in self.layers:
             state = layer(graphs, state)
         return self.last(graphs, state)
+
+
+class RelationalStep(nn.Module):
+    """A relational transformer layer in which nobody attends to an absent node; whatever absent ones hold is finite."""
+
+    def __init__(self, layer: RelationalTransformerLayer) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, graphs: Graphs, state: State) -> State:
+        nodes, edges = state
+        return tuple(self.layer(nodes, edges, node_mask=graphs.node_mask, checked=True))
 
 
 def max_pool(nodes: Tensor, node_mask: Tensor) -> Tensor:

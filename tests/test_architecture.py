@@ -21,6 +21,7 @@ ROOMS = (
     "nn",
     "fleet",
     "runs",
+    "graphs",
     "pyg",
     "molecules",
     "clrs",

@@ -144,8 +144,8 @@ class RelationalTransformerLayer(Pretrained):
         *,
         checked: bool = False,
     ) -> LayerOutput:
-        """New nodes and edges. `checked` is for modules that call this one: they have looked at all arguments, and what
-        absent nodes hold is finite."""
+        """New nodes and edges. `checked` is for modules that call this one: they have checked all arguments, and absent
+        nodes hold finite numbers."""
         before = edges
         if not checked:
             self._check(nodes, edges, node_mask, attention_mask, globals)
@@ -160,7 +160,7 @@ class RelationalTransformerLayer(Pretrained):
             node_mask=node_mask,
             attention_mask=attention_mask,
             globals=globals,
-            checked=attention_mask is None,  # edges along which nobody attends are left to it
+            checked=attention_mask is None,  # with a mask, it clears masked edges itself
         ).messages
         nodes = self.node_norm(nodes + self._drop(self.node_output(messages)))
         update = self.node_feed_forward_out(F.relu(self.node_feed_forward_in(nodes)))

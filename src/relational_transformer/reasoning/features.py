@@ -163,7 +163,7 @@ def unpack(groups: Iterable[FeatureGroup], packed: Packed) -> dict[str, Tensor]:
         tensor = packed.get(group.key)
         if tensor is not None and (not isinstance(tensor, Tensor) or tensor.shape[-1:] != (len(group.names),)):
             raise ValueError(
-                f"packed[{group.key!r}] must be a tensor [..., {len(group.names)}], a feature per index of the last axis"
+                f"packed[{group.key!r}] must be a tensor [..., {len(group.names)}], one feature per last index"
             )
     return {
         name: tensor

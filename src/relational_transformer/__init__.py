@@ -31,7 +31,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load the layers when they are first asked for: the data in `relational_transformer.clrs` needs no torch."""
+    """Import the layers on first use: the data in `relational_transformer.clrs` needs no torch."""
     if name in __all__:
         return getattr(import_module(".nn", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

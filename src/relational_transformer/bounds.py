@@ -1,23 +1,22 @@
-"""Bounds of the numbers in a configuration: what is too small to mean anything, or too large to be meant. Needs Python
-alone."""
+"""Bounds of the numbers in a configuration, beyond which they are mistakes. Needs Python alone."""
 
 import math
 from collections.abc import Mapping
 
 ABOVE_ZERO = math.ulp(0.0)
-"""The least of numbers that may come near zero."""
+"""The smallest positive number, a bound for numbers that must be above zero."""
 LARGEST_COUNT = 10**12
-"""Of what is gone through one by one: examples, steps."""
+"""The largest number of examples or steps."""
 MOST_SEEDS = 10_000
 LARGEST_SEED = 2**63 - 1
-"""That torch takes."""
+"""The largest seed that torch accepts."""
 LARGEST_FACTOR = 1e30
-"""Of what float32 multiplies by."""
+"""The largest factor in float32 products."""
 
 
 def check_bounds(settings: object, bounds: Mapping[str, tuple[float, float]]) -> None:
-    """Every attribute that is named must lie from the least to the most that is given, and be a whole number where both
-    are. None is let through.
+    """Every named attribute must lie between its two bounds, and be a whole number if both bounds are. None is
+    accepted.
 
     >>> from types import SimpleNamespace
     >>> check_bounds(SimpleNamespace(num_layers=3, dropout=0.5), {"num_layers": (1, 10), "dropout": (0.0, 1.0)})
@@ -30,7 +29,7 @@ def check_bounds(settings: object, bounds: Mapping[str, tuple[float, float]]) ->
 
 
 def check_bound(name: str, number: object, least: float, most: float) -> None:
-    """The same for one number."""
+    """Check one number as `check_bounds` does."""
     called = name.replace("_", "-")
     if number is None:
         return

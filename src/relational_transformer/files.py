@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written under a temporary name, then renamed. Needs Python alone."""
+"""Atomic writes: a file is written under a temporary name, then renamed. Needs Python alone."""
 
 import contextlib
 import errno
@@ -17,18 +17,18 @@ def write_atomically(
 ) -> None:
     """Let `write` fill a temporary file beside `path`, then put it in its place.
 
-    A reader sees the old file or the new one, never half of one, and two processes that write the same file at once do
-    each other no harm. Whoever may read the old file may read the new one; a first one is as the umask has it. What is
-    no regular file is not replaced, nor is a link followed. `before_replacing` is called when the new file is safe on
-    the disk and the old one in its place.
+    A reader sees the old file or the new one, never half of one, and two processes may write the same file at once. The
+    new file has the permissions of the old one; a first file has those of the umask. Only a regular file is replaced,
+    and no link is followed. `before_replacing` is called when the new file is safe on the disk and the old one still in
+    place.
     """
     check_replaceable(path)
-    # The machine and the process are in the name, so that `remove_abandoned` knows who was writing.
+    # The machine and the process are in the name, by which `remove_abandoned` recognises files of dead processes.
     writer = f"{socket.gethostname()}.{os.getpid()}.{uuid4().hex[:8]}"
     temporary = path.with_name(f".{path.name}.{writer}.writing")
     try:
         temporary.touch(exist_ok=False)
-        mode = (path if path.exists() else temporary).stat().st_mode  # some who write make a file of their own
+        mode = (path if path.exists() else temporary).stat().st_mode  # `write` may have replaced the file
         write(temporary)
         temporary.chmod(stat.S_IMODE(mode))
         with temporary.open("rb") as file:
@@ -44,10 +44,10 @@ def write_atomically(
 
 
 def check_replaceable(path: Path) -> None:
-    """Refuse a place where there is something that is not a regular file: a link, a folder, a device."""
+    """Refuse a path that is something else than a regular file: a link, a folder, a device."""
     try:
         mode = path.lstat().st_mode
-    except OSError:  # nothing is there, or the reason why will be told by who writes
+    except OSError:  # nothing is there, or writing will raise the error
         return
     if not stat.S_ISREG(mode):
         what = "a link" if stat.S_ISLNK(mode) else "not a regular file"
@@ -55,13 +55,13 @@ def check_replaceable(path: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Delete all that is half written, in a folder where nobody else may be writing."""
+    """Delete all unfinished files, in a folder in which no other process writes."""
     for path in folder.glob(".*.writing"):
         path.unlink(missing_ok=True)
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Delete what killed processes of this machine left half written, in a folder where others may be writing."""
+    """Delete unfinished files of killed processes of this machine, in a folder in which others may write."""
     for path in folder.glob(f".*.{socket.gethostname()}.*.writing"):
         process = path.name.split(".")[-3]
         if process.isdigit() and not _is_running(int(process)):
@@ -70,18 +70,18 @@ def remove_abandoned(folder: Path) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write `content` as JSON that people can read too; numbers must be finite."""
+    """Write `content` as indented JSON. Numbers must be finite."""
     write_atomically(path, lambda file: file.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n"))
 
 
 def write_json_lines(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Write one JSON object a line."""
+    """Write one JSON object per line."""
     text = "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
     write_atomically(path, lambda file: file.write_text(text))
 
 
 def _make_durable(folder: Path) -> None:
-    """Let the names in a folder be on the disk, where its file system can do that."""
+    """Sync the names in a folder to the disk, if its file system can do that."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

@@ -1,6 +1,6 @@
-"""Messages about an address, without the passwords in it. Needs Python alone.
+"""Removes passwords from messages about an address. Needs Python alone.
 
-Every message that may speak of a database or a cluster goes through `hide_passwords`.
+Every message that may name a database or a cluster goes through `hide_passwords`.
 """
 
 import re
@@ -9,14 +9,14 @@ from urllib.parse import quote, quote_plus, unquote, unquote_plus
 HIDDEN = "***"
 SHORT = 3
 
-# Up to the last @ of the word: a password that was not encoded as it should may hold an @ or a slash.
+# Up to the last @ of the word: a password that is not encoded correctly may contain an @ or a slash.
 _IN_ADDRESS = re.compile(r"(?<=://)([^\s:/?#]*):([^\s]*)@")
 _AS_OPTION = re.compile(r"(?i)(pass(?:word|wd|phrase)?|pwd|secret|token)(\s*=\s*)('[^']*'|\"[^\"]*\"|[^\s&;,'\"]+)")
 
 
 def hide_passwords(text: str, location: str = "") -> str:
-    """`text` with every password of an URL or a connection string in it hidden, and those of `location` wherever they
-    stand: drivers quote them on their own, too, decoded or encoded in another way.
+    """`text` without the passwords of URLs and connection strings in it. Passwords of `location` are hidden everywhere:
+    drivers also quote them alone, decoded or in another encoding.
 
     >>> hide_passwords("cannot reach postgresql://me:hunter2@host/name?sslpassword=a%20b&x=1")
     'cannot reach postgresql://me:***@host/name?sslpassword=***&x=1'
@@ -24,7 +24,7 @@ def hide_passwords(text: str, location: str = "") -> str:
     'no host "***@host"'
     """
     for secret in sorted(_passwords_in(location), key=len, reverse=True):
-        # A short one may be part of any word, and would leave no sentence whole.
+        # A short password may be part of any word, so hiding it would garble the text.
         whole_word = rf"(?<!\w){re.escape(secret)}(?!\w)"
         text = text.replace(secret, HIDDEN) if len(secret) > SHORT else re.sub(whole_word, HIDDEN, text)
     text = _IN_ADDRESS.sub(rf"\1:{HIDDEN}@", text)
@@ -32,7 +32,7 @@ def hide_passwords(text: str, location: str = "") -> str:
 
 
 def _passwords_in(location: str) -> set[str]:
-    """Every way in which a password of an address may be written, and the parts that a wrong split leaves of it."""
+    """All ways to write a password of an address, and the parts of it that a wrong split leaves."""
     found = [match[2] for match in _IN_ADDRESS.finditer(location)]
     found += [match[3].strip("'\"") for match in _AS_OPTION.finditer(location)]
     found += [part for secret in found for part in re.split(r"[@/:?#&]", secret) if len(part) > 1]

@@ -1,7 +1,6 @@
-"""The one door through which files are read: regular files only, bounded in size, checked against a type.
+"""Reads all files of the package: regular files only, bounded in size, checked against a type.
 
-Whatever is wrong with a file ends in an `UnreadableFile`, a ValueError of one sentence that names the file. Needs
-Python alone.
+A wrong file raises `UnreadableFile`, a ValueError of one sentence that names the file. Needs Python alone.
 """
 
 import dataclasses
@@ -18,16 +17,17 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 Made = TypeVar("Made")
 
 MOST_BYTES = 256 * 2**20
-"""Of a text file. The longest of ours, the metrics of a long run with many seeds, have a few megabytes."""
+"""The largest size of a text file. The longest files of the package, metrics of long runs with many seeds, have a few
+megabytes."""
 
 
 class UnreadableFile(ValueError):
-    """A file that is there and is not what it should be."""
+    """A file exists, but is not valid."""
 
 
 def open_regular(path: Path | str, flags: int = os.O_RDONLY) -> int:
-    """A descriptor of a regular file, for the caller to close; what else the path may name is refused, as `read_bytes`
-    says. A link to a regular file will do."""
+    """A descriptor of a regular file, or of a link to one, for the caller to close. Everything else is refused, as in
+    `read_bytes`."""
     try:
         descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     except OSError as error:
@@ -41,9 +41,9 @@ def open_regular(path: Path | str, flags: int = os.O_RDONLY) -> int:
 
 
 def read_bytes(path: Path | str, most_bytes: int = MOST_BYTES) -> bytes:
-    """The content of a regular file, as far as it went when it was opened.
+    """The content of a regular file, up to its size when it was opened.
 
-    A FIFO is not waited for and a device is not read. FileNotFoundError and PermissionError are left as they are.
+    A FIFO or a device is refused without waiting. FileNotFoundError and PermissionError are passed on.
     """
     descriptor = open_regular(path)
     with open(descriptor, "rb") as file:
@@ -67,7 +67,7 @@ def read_json(path: Path | str, expected: Any = dict[str, Any], most_bytes: int 
 
 
 def read_json_lines(path: Path | str, expected: Any = dict[str, Any]) -> list[Any]:
-    """The content of a file of one JSON value a line, each of which fits the type `expected`."""
+    """The content of a file with one JSON value per line, each of which fits the type `expected`."""
     lines = read_text(path).splitlines()
     return [parse_json(line, f"line {number} of {path}", expected) for number, line in enumerate(lines, 1)]
 
@@ -101,13 +101,13 @@ def check(value: Any, expected: Any, place: str = "it") -> None:
     ValueError: seed is a string, not an integer
     """
     origin, arguments = get_origin(expected), get_args(expected)
-    value = list(value) if isinstance(value, tuple) else value  # of a dataclass that was no file yet
+    value = list(value) if isinstance(value, tuple) else value  # from a dataclass instead of a file
     if expected is Any:
         return
     if origin in (Union, types.UnionType):
         if not any(_fits(value, choice) for choice in arguments):
             near = [choice for choice in arguments if _kind(choice) is type(value)]
-            if near:  # the branch that was meant, for its more exact words
+            if near:  # the branch that fits best, for a more exact message
                 check(value, near[0], place)
             raise ValueError(f"{place} is {_name(value)}, not {' or '.join(map(_type_name, arguments))}")
     elif origin is Literal:
@@ -133,9 +133,9 @@ def check(value: Any, expected: Any, place: str = "it") -> None:
 
 
 def make(value: dict[str, Any], expected: type[Made]) -> Made:
-    """The dataclass whose fields a JSON object holds, with those inside of it, and tuples for lists.
+    """Make a dataclass, with nested ones, from a JSON object. Lists become tuples.
 
-    ValueError where it does not fit: see `check`, and here no name may be strange.
+    ValueError where it does not fit, as in `check`; unknown names are errors here.
 
     >>> @dataclasses.dataclass
     ... class Settings:
@@ -213,4 +213,4 @@ def _type_name(expected: Any) -> str:
 
 
 def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")

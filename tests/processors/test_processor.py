@@ -122,7 +122,7 @@ def test_gradients_reach_every_parameter(name: str, changes: dict) -> None:
 
 
 def test_an_unknown_processor_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(ValueError, match=r"no processor is called 'mpn'; there are rt, transformer, .*mpnn"):
+    with pytest.raises(ValueError, match=r"there is no processor 'mpn'; the processors are rt, transformer, .*mpnn"):
         build_processor(Settings(processor="mpn"))
 
 

@@ -56,7 +56,7 @@ def test_triplet_gmpnn_is_trained_as_published() -> None:
 def test_settings_are_found_by_name_and_cannot_be_changed() -> None:
     assert find_settings("rt_core").global_mode == "core"
     assert find_settings("untuned_gatv2") == UNTUNED["gatv2"]
-    with pytest.raises(ValueError, match=r"no model is called 'rt_cor'; there are .*rt_core"):
+    with pytest.raises(ValueError, match=r"there is no model 'rt_cor'; the models are .*rt_core"):
         find_settings("rt_cor")
     with pytest.raises(dataclasses.FrozenInstanceError):
         Settings().num_layers = 2  # pyright: ignore[reportAttributeAccessIssue]

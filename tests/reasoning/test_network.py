@@ -274,7 +274,7 @@ def test_one_network_serves_graphs_of_any_size(num_nodes: int, examples) -> None
 
 
 def test_an_unknown_algorithm_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(ValueError, match=r"no algorithm is called 'bsf'; there are .*bfs"):
+    with pytest.raises(ValueError, match=r"there is no algorithm 'bsf'; the algorithms are .*bfs"):
         build_network("bsf", SMALL)
 
 

@@ -1,4 +1,4 @@
-"""What makes an algorithm of the benchmark: how its inputs are drawn, how they are shown, and its trace."""
+"""An algorithm of the benchmark: the distribution of its inputs, its input features, and its trace."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 OUT_OF_ROWS = -1
 
 Drawn = tuple[np.ndarray, ...]
-"""What an example is about, at full precision and batch first: float64 keys [B, N], a weight matrix [B, N, N], ..."""
+"""Drawn inputs at full precision, batch first: float64 keys [B, N], a weight matrix [B, N, N], ..."""
 
 Draw = Callable[[np.ndarray, int, int], Drawn]
 

@@ -1,4 +1,4 @@
-"""Is what was asked for possible? A check gives back what it was given, or raises a ValueError that says why not."""
+"""Checks of arguments. A check returns its argument, or raises a ValueError that says what is wrong."""
 
 import difflib
 import operator
@@ -17,7 +17,7 @@ LARGEST_COUNT = 10**12
 
 
 def check_name(name: str) -> str:
-    """An algorithm's name. The error lists all of them, and the one most like what was given."""
+    """An algorithm's name. The error lists all names, and the most similar one."""
     if not isinstance(name, str):
         raise ValueError(f"The name of an algorithm is a string, not {shown(name)}.")
     if name in ALGORITHMS:
@@ -34,7 +34,7 @@ def check_count(count: Any, what: str = "num_samples", smallest: int = 1) -> int
 
 
 def check_memory(num_samples: int, bytes_of_one: int) -> None:
-    """Examples whose inputs alone fit this machine's memory; their hints take several times as much."""
+    """Refuse examples whose inputs alone do not fit this machine's memory; their hints take several times as much."""
     available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if num_samples * bytes_of_one > available:
         raise ValueError(
@@ -49,7 +49,7 @@ def check_seed(seed: Any, what: str = "seed") -> int:
 
 
 def check_version(version: FeatureVersion | None, protocol: ProtocolName = "paper") -> FeatureVersion:
-    """A version of the features; None is the one that the protocol is usually used with."""
+    """A version of the features; None for the usual one of the protocol."""
     if version is None:
         return "2.0" if protocol == "modern" else "1.0"
     if protocol == "modern" and version == "1.0":
@@ -96,9 +96,9 @@ def _whole_number(value: Any, what: str, smallest: int, largest: int | None = No
 
 
 def shown(value: Any) -> str:
-    """What was given, in a few words."""
+    """A value in a few words, for a message."""
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # an integer of thousands of digits has none, and others have faults of their own
+    except Exception:  # repr may fail, for example for an integer of thousands of digits
         return f"a value of type {type(value).__name__}"
     return text if len(text) <= 80 else f"a value of type {type(value).__name__}"

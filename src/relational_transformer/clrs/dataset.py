@@ -43,7 +43,7 @@ MODERN_SPLITS: dict[SplitName, Split] = {
     "test": SPLITS["test"],
 }
 
-# Where an example's output says little, there are more examples to validate and test on.
+# Algorithms with small outputs have more examples for validation and test.
 MULTIPLIERS: dict[str, int] = {
     "find_maximum_subarray_kadane": 32,
     "quickselect": 64,
@@ -58,7 +58,7 @@ MULTIPLIERS: dict[str, int] = {
 def canonical_split(
     name: str, split: SplitName, num_samples: int | None = None, *, protocol: ProtocolName = "paper"
 ) -> Split:
-    """What a split of an algorithm consists of; `num_samples` replaces its usual number of examples."""
+    """The canonical split of an algorithm; `num_samples` replaces its usual number of examples."""
     check_name(name)
     splits = MODERN_SPLITS if check_protocol(protocol) == "modern" else SPLITS
     if not isinstance(split, str) or split not in SPLITS:
@@ -82,7 +82,7 @@ def canonical(
     protocol: ProtocolName = "paper",
     cache: Path | str | None = None,
 ) -> Trajectories:
-    """A canonical split of an algorithm, made once and from then on mapped into memory from the cache (read only).
+    """A canonical split of an algorithm. It is made once, and afterwards mapped into memory from the cache (read only).
 
     Args:
         name: one of `ALGORITHMS`.
@@ -139,7 +139,7 @@ def canonical_path(
     protocol: ProtocolName = "paper",
     cache: Path | str | None = None,
 ) -> Path:
-    """Where `canonical` keeps a split."""
+    """The file in which `canonical` keeps a split."""
     count = canonical_split(name, split, num_samples, protocol=protocol).num_samples
     version = check_version(version, protocol)
     kind = protocol if protocol == "modern" else f"v{version}"

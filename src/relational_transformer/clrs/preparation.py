@@ -1,4 +1,4 @@
-"""Make many canonical splits at once, several processes side by side."""
+"""Makes many canonical splits, in several processes."""
 
 import multiprocessing
 import time
@@ -13,7 +13,7 @@ from relational_transformer.clrs.feature import FeatureVersion, ProtocolName
 
 @dataclass(frozen=True)
 class PreparedSplit:
-    """A split that lies in the cache: its size, the lengths of its traces, and how long it took to make or to check."""
+    """A split in the cache: its size, the lengths of its traces, and the seconds that making or checking it took."""
 
     algorithm: str
     split: SplitName
@@ -27,7 +27,7 @@ class PreparedSplit:
 
 @dataclass(frozen=True)
 class Preparation:
-    """A split to be made, unless it is there."""
+    """A split to be made, if it is not in the cache."""
 
     algorithm: str
     split: SplitName
@@ -37,7 +37,7 @@ class Preparation:
     cache: Path | None = None
 
     def run(self) -> PreparedSplit:
-        """Make the split, or check the one that is there."""
+        """Make the split, or check it if it is in the cache."""
         start = time.perf_counter()
         options = {
             "num_samples": self.num_samples,
@@ -60,7 +60,7 @@ class Preparation:
 
 
 def prepare(preparations: Sequence[Preparation], processes: int) -> Iterator[PreparedSplit]:
-    """Run all preparations and give back each result as it comes.
+    """Run all preparations and yield each result when it is ready.
 
     All splits of an algorithm are made by one process, so that no two of them compile it.
     """

@@ -6,8 +6,7 @@
     ...        the arrays, each at a multiple of 64 bytes
     32 bytes   SHA-256 of all that comes before
 
-A file that is there is a whole one, and two processes that write the same file at once do each other no harm
-(`relational_transformer.files`).
+Files are written atomically, also by several processes at once (`relational_transformer.files`).
 """
 
 import hashlib
@@ -31,11 +30,11 @@ BLOCK_BYTES = 2**22
 
 
 class DamagedFileError(Exception):
-    """A file is not what was written, or not what is asked for."""
+    """A file is damaged, or holds other examples than requested."""
 
 
 class Entry(TypedDict):
-    """What the description says of an array; its offset is from the first one."""
+    """An array in the description; its offset is relative to the first array."""
 
     stage: Literal["inputs", "hints", "outputs", "lengths"]
     name: str
@@ -45,14 +44,14 @@ class Entry(TypedDict):
 
 
 class Description(TypedDict):
-    """What stands before the arrays."""
+    """The description before the arrays."""
 
     request: dict[str, Any]
     arrays: list[Entry]
 
 
 def save(path: Path, trajectories: Trajectories, request: Mapping[str, Any]) -> None:
-    """Write trajectories to `path`, whole or not at all; `request` says what they are, and is checked on loading."""
+    """Write trajectories to `path` atomically. `request` says what they are, and is checked on loading."""
     arrays = list(_arrays(trajectories))
     entries, offset = [], 0
     for stage, name, array in arrays:
@@ -81,7 +80,7 @@ def save(path: Path, trajectories: Trajectories, request: Mapping[str, Any]) -> 
 
 
 def load(path: Path, request: Mapping[str, Any]) -> Trajectories:
-    """Map a file written by `save` into memory, once its checksum has been found right and the request the same."""
+    """Map a file written by `save` into memory, after checking its checksum and request."""
     try:
         descriptor = open_regular(path)
     except UnreadableFile as error:
@@ -115,7 +114,7 @@ def load(path: Path, request: Mapping[str, Any]) -> Trajectories:
 
 
 def _array(content: np.ndarray, start: int, entry: Entry) -> np.ndarray:
-    """A view of the array that an entry of the description tells of."""
+    """The array that an entry describes, as a view."""
     dtype, shape, first = np.dtype(entry["dtype"]), tuple(entry["shape"]), start + entry["offset"]
     last = first + dtype.itemsize * math.prod(shape)
     if min([entry["offset"], *shape]) < 0 or last > len(content):

@@ -1,10 +1,11 @@
-"""How large the examples of each algorithm are: what a run costs depends on it more than on anything else."""
+"""The sizes of the examples of each algorithm, which mainly determine the cost of a run."""
 
 from typing import NamedTuple
 
 
 class TaskSize(NamedTuple):
-    """Nodes, and hints on average, of an example of 16 and of one of 64 (the paper's sizes for training and testing).
+    """The number of nodes and the mean number of hints of examples of size 16 and 64, the paper's sizes for training
+    and testing.
 
     An example of T hints takes T - 1 steps of the processor.
     """

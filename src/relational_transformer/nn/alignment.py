@@ -1,10 +1,10 @@
-"""Channels in multiples of eight, which the fast matrix products of a GPU ask for."""
+"""Channels in multiples of eight, which fast matrix products of a GPU need."""
 
 from torch import Tensor
 from torch.nn import functional as F
 
 ALIGNED = 8
-"""Numbers of bfloat16 in 16 bytes. Rows of 180 numbers, say, begin anywhere, and are read in small pieces."""
+"""Bfloat16 numbers in 16 bytes. Rows of other lengths, such as 180, are unaligned and are read in small pieces."""
 
 
 def padded(tensor: Tensor, *dims: int) -> Tensor:

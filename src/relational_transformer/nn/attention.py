@@ -51,7 +51,7 @@ def causal_mask(size: int, device: torch.device | str | None = None) -> Tensor:
     >>> causal_mask(3).int().tolist()
     [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
     """
-    if not isinstance(size, torch.SymInt):  # which an exporter leaves open
+    if not isinstance(size, torch.SymInt):  # a size that an exporter leaves symbolic
         check_size_or_zero(size=size)
     check_place(device)
     return torch.ones(size, size, dtype=torch.bool, device=device).tril()
@@ -111,7 +111,7 @@ def relational_attention(
 def _only_attended(
     query: Tensor, key: Tensor, value: Tensor, edges: Tensor, mask: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The same with zeros in all that takes part in no pair of `mask` [..., Nq, Nk]: zero times NaN would be NaN."""
+    """The inputs with zeros wherever no pair of `mask` [..., Nq, Nk] reads them: zero times NaN would be NaN."""
     attends, is_attended = mask.any(-1), mask.any(-2)
     key, value = present_nodes(key, is_attended), present_nodes(value, is_attended)
     return present_nodes(query, attends), key, value, torch.where(mask.unsqueeze(-1), edges, 0)
@@ -128,7 +128,7 @@ def _attend(
     dropout: float,
     need_weights: bool,
 ) -> AttentionOutput:
-    """`relational_attention` of what is known to fit, and to be finite wherever the mask hides it."""
+    """`relational_attention` of checked arguments, whose masked values are finite."""
     if rule.is_published and not dropout and not need_weights and kernels.enabled(edges):
         messages = kernels.relational_attention(
             query, key, value, edges, edge_weight, num_heads=num_heads, attention_mask=rule.mask
@@ -154,7 +154,7 @@ def _attend_along(
     dropout: float,
     need_weights: bool,
 ) -> AttentionOutput:
-    """The same, of the queries, keys and values of every edge, [..., Nq, Nk, 3·H·D]."""
+    """`_attend` with projected edges: queries, keys and values of every edge, [..., Nq, Nk, 3·H·D]."""
     size = query.shape[-1]
     weights = attention_weights(query, key, edge_qkv[..., : 2 * size], num_heads, rule)
     kept = F.dropout(weights, dropout) if dropout else weights
@@ -241,20 +241,20 @@ class RelationalAttention(nn.Module):
     ) -> AttentionOutput:
         """Attend from `nodes` to themselves, or to `context`; `node_mask` [..., Nk] says which attended nodes exist.
 
-        Whatever a node that is absent holds, or an edge along which nobody attends, reaches no message and no gradient.
-        `checked` is for modules that call this one: they have looked at all arguments, and what is masked is finite.
+        Absent nodes and masked edges affect no message and no gradient, whatever they hold. `checked` is for modules
+        that call this one: they have checked all arguments, and masked values are finite.
         """
         if not checked:
             self._check(nodes, edges, context, node_mask, attention_mask, attention_bias, globals)
             check_flag(need_weights=need_weights)
         mask = attention_mask
         if node_mask is not None:
-            present = node_mask.unsqueeze(-2)  # [..., 1, Nk]: nobody attends to an absent node
+            present = node_mask.unsqueeze(-2)  # [..., 1, Nk]: absent nodes are not attended to
             mask = present if mask is None else mask & present
         read = None if checked else mask
         if read is not None:
             if context is None and node_mask is not None:
-                read = read & node_mask.unsqueeze(-1)  # what an absent node hears does not matter
+                read = read & node_mask.unsqueeze(-1)  # messages to absent nodes do not matter
             attends, is_attended = read.any(-1), read.any(-2)
             if context is None:
                 nodes = present_nodes(nodes, attends | is_attended)
@@ -319,7 +319,7 @@ class RelationalAttention(nn.Module):
 
 
 def _some_channels(linear: nn.Linear, vectors: Tensor, channels: slice) -> Tensor:
-    """Some of the channels that a Linear makes of vectors; the others are made only where it has to be called."""
+    """Some output channels of a Linear. The others are computed only where the module has to be called."""
     if is_plain(linear):
         return F.linear(vectors, linear.weight[channels], linear.bias[channels])
     return linear(vectors)[..., channels]

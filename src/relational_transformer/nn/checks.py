@@ -1,7 +1,7 @@
-"""Checks of arguments, with messages that name the argument and say what came and what was expected.
+"""Checks of arguments. Their messages name the argument, what was given and what was expected.
 
-Whatever is wrong with an argument, its type as well, is a ValueError. Only types, shapes, dtypes and devices are looked
-at, never the numbers in a tensor: nothing waits for a GPU, and compilers and exporters see through it.
+Every wrong argument is a ValueError, also one of a wrong type. Checks read types, shapes, dtypes and devices, never the
+values of a tensor. So they do not wait for a GPU, and compilers and exporters can trace them.
 """
 
 import math
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, broadcast_shapes, nn
 
 LARGEST_SIZE = 2**16
-"""Of a vector. Larger ones are mistakes, and would fill any memory before they are found to be."""
+"""The largest size of a vector. Larger ones are mistakes that would fill the memory."""
 MOST_LAYERS = 10_000
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -35,14 +35,14 @@ def check_size(most: int = LARGEST_SIZE, /, **sizes: Any) -> None:
 
 
 def check_size_or_zero(**sizes: Any) -> None:
-    """The same, or 0 for what is not there."""
+    """Every size must be 0 or a positive integer, and not a huge one."""
     for name, size in sizes.items():
         if type(size) is not int or size != 0:
             check_size(**{name: size})
 
 
 def check_sizes(name: str, sizes: Any, meaning: str) -> tuple[int, int]:
-    """Two sizes, as a tuple."""
+    """Check two sizes and return them as a tuple."""
     if not isinstance(sizes, tuple | list) or len(sizes) != 2:
         raise ValueError(f"{name} must be two sizes ({meaning}), got {shown(sizes)}")
     check_size(**{f"{name}[{number}]": size for number, size in enumerate(sizes)})
@@ -66,7 +66,7 @@ def checked_head_size(head_size: Any, node_size: int, num_heads: int) -> int:
 
 
 def check_number(name: str, number: Any, least: float = 0.0, below: float = math.inf) -> None:
-    """A number from `least` on and less than `below`."""
+    """A number must be at least `least` and less than `below`."""
     if (
         isinstance(number, bool)
         or not isinstance(number, int | float)
@@ -84,13 +84,13 @@ def check_flag(**flags: Any) -> None:
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
-    """A name out of several."""
+    """A value must be one of several names."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(choices)}, got {shown(value)}")
 
 
 def check_tensor(name: str, tensor: Any, axes: int = 1) -> None:
-    """A dense floating-point tensor of so many axes or more."""
+    """The argument must be a dense floating-point tensor with at least `axes` axes."""
     if not isinstance(tensor, Tensor):
         raise ValueError(f"{name} must be a tensor, got {_kind(tensor)}")
     check_dense(name, tensor)
@@ -101,15 +101,16 @@ def check_tensor(name: str, tensor: Any, axes: int = 1) -> None:
 
 
 def check_vectors(name: str, tensor: Any, size: int, axes: int) -> None:
-    """A dense floating-point tensor of so many axes or more, with `size` channels in the last of them."""
+    """The argument must be a dense floating-point tensor with at least `axes` axes and `size` channels in the last
+    one."""
     check_tensor(name, tensor, axes)
     if tensor.shape[-1] != size:
         raise ValueError(f"{name} must have {size} channels in its last axis, got shape {list(tensor.shape)}")
 
 
 def check_parts(name: str, parts: Sequence[Any], size: int, *lengths: int | None) -> None:
-    """The parts of an input are tensors with `size` channels together. The axes before them are so long (None: any
-    length); parts after the first are repeated along what they do not have."""
+    """The parts of an input must be tensors with `size` channels together. The axes before the channels must have these
+    `lengths` (None: any). Parts after the first may broadcast."""
     for number, part in enumerate(parts):
         if not isinstance(part, Tensor):
             raise ValueError(f"{name} must be a tensor or a tuple of tensors, got {_kind(part)}")
@@ -130,7 +131,7 @@ def check_parts(name: str, parts: Sequence[Any], size: int, *lengths: int | None
 
 
 def check_batches(**given: tuple[Tensor | None, int]) -> None:
-    """What comes before so many axes of its own must fit together: it is the same in all tensors, or repeated."""
+    """The batch axes of all tensors, those before the given number of their own axes, must broadcast."""
     batches = {
         name: tuple(tensor.shape)[: max(0, tensor.dim() - own)]
         for name, (tensor, own) in given.items()
@@ -178,20 +179,20 @@ def check_mask(name: str, mask: Any, shape: tuple[int, ...], beside: Tensor) -> 
 
 
 def check_alike(what: str, first: Tensor, **tensors: Tensor | None) -> None:
-    """Tensors that meet `what`, the tensor `first`, must be on its device, and of its dtype unless autocast sees to
-    that."""
+    """Tensors that are combined with `what`, the tensor `first`, must be on its device, and of its dtype unless
+    autocast converts them."""
     for name, tensor in tensors.items():
         if tensor is None:
             continue
         check_device(name, tensor, what, first)
         if tensor.dtype != first.dtype:
-            has_double = torch.float64 in (tensor.dtype, first.dtype)  # which autocast leaves alone
+            has_double = torch.float64 in (tensor.dtype, first.dtype)  # autocast does not convert it
             if has_double or not autocasts(first.device):
                 raise ValueError(f"{name} must have the dtype of {what} ({first.dtype}), got {tensor.dtype}")
 
 
 def check_weights(linear: nn.Module, **tensors: Tensor | None) -> None:
-    """Tensors that a Linear reads must be like its weight. One that is quantised has no weight to be like."""
+    """Tensors that a Linear reads must have the device and dtype of its weight. Quantised Linears are not checked."""
     weight = getattr(linear, "weight", None)
     if isinstance(weight, Tensor) and weight.is_floating_point():
         check_alike("the weights", weight, **tensors)
@@ -238,17 +239,17 @@ def check_device(name: str, tensor: Tensor, what: str, first: Tensor) -> None:
 
 
 def autocasts(device: torch.device) -> bool:
-    """Whether autocast is on for a device. The meta device knows of none."""
+    """Whether autocast is on for a device. There is none for the meta device."""
     return device.type != "meta" and torch.is_autocast_enabled(device.type)
 
 
 def shown(value: object) -> str:
-    """What was given, in a few words."""
+    """A value in a few words, for a message."""
     if isinstance(value, Tensor):
         return f"a tensor of {value.dtype}"
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # an integer of thousands of digits has none, and others have faults of their own
+    except Exception:  # repr may fail, for example for an integer of thousands of digits
         return f"a value of type {type(value).__name__}"
     return text if len(text) <= 60 else f"a value of type {type(value).__name__}"
 

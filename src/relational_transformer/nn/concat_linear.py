@@ -14,8 +14,8 @@ from .plain import can_be_cut, is_plain, replaceable
 class ConcatLinear(nn.Linear):
     r"""Linear on the concatenation of several tensors: $W [x_1, x_2, \dots] + b = \sum_k W_k x_k + b$.
 
-    The parts need only broadcast against each other, so that a vector of the whole graph joins every edge at the cost
-    of one small product instead of one for each edge. Weight and bias are those of the plain Linear.
+    The parts may broadcast against each other. So a vector of the whole graph joins every edge at the cost of one small
+    product instead of one for each edge. Weight and bias are those of a plain Linear.
 
     Shapes: parts [..., size_k] -> [..., out_features], the sizes adding up to in_features.
 
@@ -52,7 +52,7 @@ class ConcatLinear(nn.Linear):
 
 
 def linear_of_parts(linear: nn.Module, parts: Sequence[Tensor]) -> Tensor:
-    """A Linear on the concatenation of parts, which is built only where the module has to be called.
+    """A Linear on the concatenation of parts. The concatenation is built only where the module has to be called.
 
     >>> linear, parts = nn.Linear(3 + 4, 2), (torch.randn(5, 5, 3), torch.randn(1, 1, 4))
     >>> split = linear_of_parts(linear, parts)
@@ -67,7 +67,7 @@ def linear_of_parts(linear: nn.Module, parts: Sequence[Tensor]) -> Tensor:
 
 
 def concatenated(parts: Sequence[Tensor]) -> Tensor:
-    """The parts side by side, repeated along the axes that they do not have.
+    """The concatenation of the parts in the last axis, after broadcasting the others.
 
     >>> concatenated((torch.zeros(5, 3), torch.ones(2, 1, 4))).shape
     torch.Size([2, 5, 7])
@@ -79,7 +79,7 @@ def concatenated(parts: Sequence[Tensor]) -> Tensor:
 
 
 def sum_of_products(parts: Sequence[Tensor], weight: Tensor, bias: Tensor | None) -> Tensor:
-    """`F.linear` of the concatenated parts, one product a part."""
+    """`F.linear` of the concatenated parts, by one product for each part."""
     sizes = [part.shape[-1] for part in parts]
     if sum(sizes) != weight.shape[1]:
         raise ValueError(f"the parts must have {weight.shape[1]} channels together, got {' + '.join(map(str, sizes))}")

@@ -1,4 +1,4 @@
-"""The edge update: each edge hears from itself, its reverse and the two nodes it joins."""
+"""The edge update: a new edge vector from the edge, its reverse and its two nodes."""
 
 import torch
 from torch import Tensor, nn
@@ -114,7 +114,7 @@ def _update(
     eps: float,
     dropout: float,
 ) -> Tensor:
-    """`edge_update` of what is known to fit."""
+    """`edge_update` of checked arguments."""
     if not dropout and kernels.enabled(edges):
         return kernels.edge_update(
             edges,
@@ -143,7 +143,7 @@ def _update(
         feed_forward_in_weight = padded(feed_forward_in_weight, -2)
         feed_forward_in_bias = padded(feed_forward_in_bias, -1)
         feed_forward_out_weight = padded(feed_forward_out_weight, -1)
-    # One pass over the edges for both of their roles; the reverse one is turned round when it is small.
+    # One product for both roles of an edge; the small result is transposed, not the edges.
     own, reverse = F.linear(edges, torch.cat([message_edge_weight, message_reverse_weight])).chunk(2, dim=-1)
     hidden = own + reverse.transpose(-2, -3) + senders.unsqueeze(-3) + receivers.unsqueeze(-2)  # [..., N, N, hidden]
     update = F.linear(F.relu(hidden), message_out_weight, message_out_bias)
@@ -155,7 +155,8 @@ def _update(
 
 
 def wants_aligned_sizes(edges: Tensor) -> bool:
-    """Whether products with these edges are slow if hidden sizes are not aligned: in half precision on CUDA."""
+    """Whether products with these edges are slow for unaligned hidden sizes, which they are in half precision on
+    CUDA."""
     dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else edges.dtype
     return edges.is_cuda and dtype in (torch.bfloat16, torch.float16)
 
@@ -227,9 +228,10 @@ class EdgeUpdate(nn.Module):
         *,
         checked: bool = False,
     ) -> Tensor:
-        """New edges. Whatever nodes that `node_mask` [..., N] calls absent hold, and their edges, reaches no gradient.
+        """New edges. Absent nodes in `node_mask` [..., N] and their edges affect no gradient, whatever they hold.
 
-        `checked` is for modules that call this one: they have looked at all arguments, and what is absent is finite.
+        `checked` is for modules that call this one: they have checked all arguments, and absent nodes hold finite
+        numbers.
         """
         if not checked:
             self._check(edges, nodes, globals, node_mask)
@@ -264,7 +266,7 @@ class EdgeUpdate(nn.Module):
         )
 
     def _call_modules(self, edges: Tensor, nodes: Tensor, globals: Tensor | None) -> Tensor:
-        """The equations of the options as they are printed, with every module called that is not plain."""
+        """The equations of the paper, or of the options, with every module called."""
         read = edges
         if self.node_norm is not None:
             read, nodes = self.norm(edges), self.node_norm(nodes)

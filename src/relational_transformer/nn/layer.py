@@ -172,8 +172,8 @@ class RelationalTransformerLayer(Pretrained):
         attention_bias: Tensor | None = None,
         checked: bool = False,
     ) -> LayerOutput:
-        """New nodes and edges. `checked` is for modules that call this one: they have looked at all arguments, and what
-        absent nodes hold is finite."""
+        """New nodes and edges. `checked` is for modules that call this one: they have checked all arguments, and absent
+        nodes hold finite numbers."""
         before = edges
         if not checked:
             self._check(nodes, edges, node_mask, attention_mask, attention_bias, globals)
@@ -210,7 +210,7 @@ class RelationalTransformerLayer(Pretrained):
             attention_mask=attention_mask,
             attention_bias=attention_bias,
             globals=globals,
-            checked=attention_mask is None,  # edges along which nobody attends are left to it
+            checked=attention_mask is None,  # with a mask, it clears masked edges itself
         ).messages
         nodes = self.update_nodes(nodes, messages)
         return nodes, edges if self.edge_update is None else self.edge_update(edges, nodes, globals, checked=True)

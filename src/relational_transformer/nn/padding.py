@@ -1,7 +1,7 @@
-"""What absent nodes hold is made zero, once, where a graph comes in.
+"""Absent nodes and their edges are set to zero once, where a graph enters a model.
 
-Zero times NaN is NaN: it is not enough that an absent node has no weight. With zeros in its place, and no gradient
-through them, nothing that padding holds can reach a present node or a weight.
+A zero attention weight is not enough, because zero times NaN is NaN. With zeros in the padding, and no gradient through
+them, its values affect no present node and no weight.
 """
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def present_nodes(nodes: Tensor, node_mask: Tensor) -> Tensor:
-    """Nodes [..., N, size] with zeros where `node_mask` [..., N] says that there is none.
+    """Nodes [..., N, size] with zeros where `node_mask` [..., N] is False.
 
     >>> present_nodes(torch.tensor([[1.0], [torch.nan]]), torch.tensor([True, False])).tolist()
     [[1.0], [0.0]]
@@ -18,7 +18,7 @@ def present_nodes(nodes: Tensor, node_mask: Tensor) -> Tensor:
 
 
 def present_edges(edges: Tensor, node_mask: Tensor) -> Tensor:
-    """Edges [..., N, N, size] with zeros where one of the two nodes is not there.
+    """Edges [..., N, N, size] with zeros where one of the two nodes is absent.
 
     >>> edges = torch.full((2, 2, 1), torch.inf)
     >>> present_edges(edges, torch.tensor([False, True])).squeeze(-1).tolist()

@@ -1,4 +1,4 @@
-"""Whether a module computes what its class says and nothing else, so that something faster may stand in for a call."""
+"""Whether a module computes exactly what its class defines, so that a faster implementation may replace a call."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ Forward = TypeVar("Forward", bound=Callable[..., Any])
 
 
 def replaceable(forward: Forward) -> Forward:
-    """Mark the `forward` of a class of this package for which kernels or identities may stand in.
+    """Mark the `forward` of a class of this package that kernels or identities may replace.
 
     A subclass with a `forward` of its own does not have the mark, and is called.
     """
@@ -23,10 +23,10 @@ def replaceable(forward: Forward) -> Forward:
 
 
 def is_plain(module: nn.Module) -> bool:
-    """Whether a call of the module is its class's formula on its weights, and no more.
+    """Whether a call of the module does nothing but its class's formula on its weights.
 
-    Only then may its weights be read instead, to split a product or in a fused kernel. What peft has wrapped, what is
-    quantised or parametrized or has a hook, has to be called.
+    Only then may its weights be read instead, to split a product or in a fused kernel. A module that is wrapped by
+    peft, quantised or parametrized, or has a hook, has to be called.
 
     >>> linear = nn.Linear(2, 3)
     >>> is_plain(linear)
@@ -45,7 +45,8 @@ def is_plain(module: nn.Module) -> bool:
 
 
 def can_be_cut(weight: Tensor) -> bool:
-    """Whether a weight can be split into pieces: a quantised one, made of several tensors, may know products alone."""
+    """Whether a weight can be split into pieces. A quantised one, which consists of several tensors, may support matrix
+    products alone."""
     return not hasattr(weight, "__tensor_flatten__")
 
 

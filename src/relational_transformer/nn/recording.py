@@ -1,4 +1,4 @@
-"""Attention weights of a model that already runs, without changing it."""
+"""Records the attention weights of a model without changing it."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,10 +16,10 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
 
     $$a_{ij} = \text{softmax}_j\left(\frac{q_{ij} \cdot k_{ij}}{\sqrt{D}}\right)$$
 
-    What is yielded fills as the model runs: the name of each `RelationalAttention` in the model, and its weights call
-    by call, [..., H, Nq, Nk], detached. A recurrent model calls its layers once a step. No fused kernels run meanwhile.
-    It wants the model itself, since what `torch.compile` has made of it does not see that somebody looks on. Sparse
-    layers of PyG have `return_attention_weights` instead.
+    The yielded dictionary fills as the model runs. It maps the name of each `RelationalAttention` in the model to the
+    weights of its calls, [..., H, Nq, Nk], detached. A recurrent model calls its layers once per step. Fused kernels
+    are off meanwhile. A compiled model cannot be recorded: pass the model that was compiled. Sparse layers of PyG have
+    `return_attention_weights` instead.
 
     >>> from relational_transformer import RelationalTransformer
     >>> model = RelationalTransformer(
@@ -37,7 +37,7 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     attentions = {name: module for name, module in model.named_modules() if isinstance(module, RelationalAttention)}
     if not attentions:
         raise ValueError(f"no relational attention is inside this {type(model).__name__}")
-    if any("_orig_mod" in name.split(".") for name in attentions):  # where torch.compile keeps what it has compiled
+    if any("_orig_mod" in name.split(".") for name in attentions):  # as torch.compile names the original
         raise ValueError("attention cannot be recorded in a compiled model: record the model that was compiled")
     recorded: dict[str, list[Tensor]] = {name: [] for name in attentions}
 

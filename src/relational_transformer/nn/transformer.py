@@ -179,7 +179,7 @@ class RelationalTransformer(Pretrained):
             node_parts = tuple(
                 present_nodes(part, node_mask) if num_nodes in part.shape[-2:-1] else part for part in node_parts
             )
-            edge_parts = tuple(  # what is repeated for all pairs belongs to no absent one
+            edge_parts = tuple(  # tensors that broadcast over pairs belong to no single node
                 present_edges(part, node_mask) if num_nodes in part.shape[-3:-1] else part for part in edge_parts
             )
         node_vectors, edge_vectors = self._enter(node_parts, edge_parts, global_parts)
@@ -243,7 +243,7 @@ class RelationalTransformer(Pretrained):
     def _enter(
         self, node_parts: tuple[Tensor, ...], edge_parts: tuple[Tensor, ...], global_parts: tuple[Tensor, ...]
     ) -> tuple[Tensor, Tensor]:
-        """What the first layer is given: projected nodes and edges, with the core node in front where there is one."""
+        """The input of the first layer: projected nodes and edges, with the core node in front if there is one."""
         if self.global_mode == "cat":
             node_parts += tuple(part.unsqueeze(-2) for part in global_parts)
             edge_parts += tuple(part.unsqueeze(-2).unsqueeze(-2) for part in global_parts)
@@ -257,14 +257,14 @@ class RelationalTransformer(Pretrained):
         """Nodes and edges with a core node [..., node_size] in front, where there is one; its edges are zeros."""
         if core is None:
             return node_vectors, edge_vectors
-        if core.shape[:-1] != node_vectors.shape[:-2]:  # one of them is for all graphs
+        if core.shape[:-1] != node_vectors.shape[:-2]:  # one of them broadcasts over graphs
             batch = torch.broadcast_shapes(core.shape[:-1], node_vectors.shape[:-2])
             core, node_vectors = core.expand(*batch, -1), node_vectors.expand(*batch, -1, -1)
         node_vectors = torch.cat([core.unsqueeze(-2), node_vectors], dim=-2)
         return node_vectors, F.pad(edge_vectors, (0, 0, 1, 0, 1, 0))
 
     def leave(self, node_vectors: Tensor, edge_vectors: Tensor) -> RelationalTransformerOutput:
-        """What the last layer returned, normalised where its sums are not, the core node apart."""
+        """The output of the last layer, normalised if the layers are pre-norm, with the core node separated."""
         if self.node_output_norm is not None and self.edge_output_norm is not None:
             node_vectors, edge_vectors = self.node_output_norm(node_vectors), self.edge_output_norm(edge_vectors)
         if self.global_input is None:

@@ -1,4 +1,5 @@
-"""Processors: what runs at every step of an algorithm. One file each; a new one is a new file and a line below."""
+"""Processors: the networks that run at every step of an algorithm, one file each. A new one is a file and a line
+below."""
 
 from relational_transformer.nn.checks import shown
 
@@ -39,7 +40,7 @@ def build_processor(settings: Settings) -> Processor:
     if not isinstance(settings, Settings):
         raise ValueError(f"settings must be Settings, got {shown(settings)}")
     if settings.processor not in PROCESSORS:
-        raise ValueError(f"no processor is called {settings.processor!r}; there are {', '.join(PROCESSORS)}")
+        raise ValueError(f"there is no processor {settings.processor!r}; the processors are {', '.join(PROCESSORS)}")
     return PROCESSORS[settings.processor].from_settings(settings)
 
 

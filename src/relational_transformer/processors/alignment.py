@@ -1,4 +1,4 @@
-"""Linears with channels in multiples of eight where they are compiled, for the fast matrix products of a GPU."""
+"""Linears whose channels are padded to multiples of eight in compiled code, for fast matrix products on a GPU."""
 
 import torch
 from torch import Tensor, nn
@@ -8,12 +8,13 @@ from relational_transformer.nn.alignment import padded
 
 
 def align(tensor: Tensor, *dims: int) -> Tensor:
-    """The same where it is compiled, so that the zeros cost next to nothing; otherwise the tensor as it is."""
+    """`padded` in compiled code, where the zeros cost almost nothing; otherwise the unchanged tensor."""
     return padded(tensor, *dims) if torch.compiler.is_compiling() else tensor
 
 
 def aligned_linear(vectors: Tensor, linear: nn.Linear) -> Tensor:
-    """A Linear on vectors with aligned channels: the result has aligned channels, too, and zeros in those added.
+    """A Linear on vectors with aligned channels. The channels of the result are padded with zeros to a multiple of
+    eight.
 
     >>> vectors = torch.randn(4, 6)
     >>> aligned_linear(vectors, nn.Linear(6, 5)).shape, torch.compile(align, backend="eager")(vectors, -1).shape

@@ -1,4 +1,4 @@
-"""Deep Sets: a PGN in which every node hears only itself."""
+"""Deep Sets: a PGN in which every node receives only its own message."""
 
 import torch
 from torch import Tensor

@@ -23,7 +23,7 @@ class MessagePassingLayer(nn.Module):
     $$m_{ac} = \text{MLP}(\text{ReLU}(W_1 z_c + W_2 z_a + W_3 e_{ac} + W_4 g)) \qquad
     z'_c = \text{LayerNorm}(\text{ReLU}(W_5 z_c + W_6 \max_{a \sim c} m_{ac}))$$
 
-    Edges given for nodes alone (e_cc, [..., N, size]) mean that every node hears only itself: N messages, not N².
+    With edges of nodes alone (e_cc, [..., N, size]) every node receives only its own message: N messages, not N².
 
     Shapes: nodes z [..., N, node_size], edges e [..., N, N, size], globals g [..., size] -> [..., N, size].
     """
@@ -64,13 +64,13 @@ class MessagePassingLayer(nn.Module):
     def _apply_weights(
         self, nodes: Tensor, edges: Tensor, globals: Tensor, adjacency: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """The same with biases where they are added least often, and with aligned channels where it is compiled."""
+        """The messages, with each bias added where it costs least, and with aligned channels in compiled code."""
         nodes, edges, globals = align(nodes, -1), align(edges, -1), align(globals, -1)
         stacked = self.from_nodes.weight.unflatten(0, (3, -1)), self.from_nodes.bias.unflatten(0, (3, -1))
         weight, bias = align(stacked[0], -1, -2).flatten(0, 1), align(stacked[1], -1).flatten()
         receiver, sender, skip = F.linear(nodes, weight, bias).chunk(3, dim=-1)
-        # What all messages to a node have in common is added once a node, not once a message: the bias of edges
-        # before the pairs, the last bias after the maximum, which it does not change.
+        # Terms that all messages to a node share are added once per node: the bias of edges before the pairs, and the
+        # last bias after the maximum, which it does not change.
         receiver = receiver + aligned_linear(globals, self.from_globals).unsqueeze(-2) + align(self.from_edges.bias, -1)
         pairs = _pairs(sender, receiver, edges)
         messages = F.relu(pairs + F.linear(edges, align(self.from_edges.weight, -1, -2)))
@@ -83,7 +83,7 @@ class MessagePassingLayer(nn.Module):
 
 
 def _pairs(sender: Tensor, receiver: Tensor, edges: Tensor) -> Tensor:
-    """Sums for each pair, [..., sender a, receiver c, size]; of a node and itself where edges are given for nodes."""
+    """Sums for each pair, [..., sender a, receiver c, size]; for each node alone if edges are given for nodes."""
     if edges.dim() == receiver.dim():
         return receiver + sender
     return receiver.unsqueeze(-3) + sender.unsqueeze(-2)
@@ -112,7 +112,7 @@ class PGN(Processor):
 
     @property
     def fit(self) -> tuple[nn.Module, int]:
-        """What reads nodes first, and the size of vectors that a step must have."""
+        """The module that reads nodes first, and the size of vectors of a step."""
         return self.layers[0].get_submodule("from_nodes"), self.hidden_size
 
     @classmethod
@@ -124,7 +124,7 @@ class PGN(Processor):
     ) -> GraphState:
         features, hidden = enter(features, hidden, adjacency, node_mask, *self.fit)
         nodes = torch.cat([features.nodes, hidden.nodes], dim=-1)
-        # Adjacency is symmetric; an absent node sends nothing, so its row, the first axis, is taken out.
+        # Adjacency is symmetric. An absent node sends no message, so its row, the first axis, is masked.
         senders = neighbours(adjacency, node_mask)
         senders = None if senders is None else senders.transpose(-1, -2)
         for layer in self.layers:

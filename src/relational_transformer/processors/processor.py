@@ -29,10 +29,10 @@ class GraphState(NamedTuple):
 class Processor(nn.Module):
     """One step of computation on graphs: encoded features and the last hidden state in, the next hidden state out.
 
-    A subclass says what it does beside nodes:
+    A subclass declares what it returns and reads besides nodes:
 
     - `returns_edges`, `returns_globals`: its output has edge (global) vectors, which the network carries to the next
-      step and decodes. Where it does not, the network hands it hidden states of None and decodes encoded features.
+      step and decodes. Otherwise their hidden states are None and the network decodes encoded features.
     - `returns_messages`: its output has edge vectors that are not carried: decoders read them beside the encoded ones.
     - `uses_adjacency`: it reads `adjacency`; otherwise the network does not build one.
     - `masks_decoders`: the network may decode node pointers and edge masks only along the adjacency.
@@ -64,7 +64,7 @@ class Processor(nn.Module):
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
         """The processor with the sizes that `settings` give."""
-        raise NotImplementedError(f"{cls.__name__} must say how it is made from settings")
+        raise NotImplementedError(f"{cls.__name__} must implement from_settings")
 
     def forward(
         self, features: GraphState, hidden: GraphState, adjacency: Tensor | None, node_mask: Tensor | None = None
@@ -72,16 +72,17 @@ class Processor(nn.Module):
         """One step.
 
         Args:
-            features: encoded features of this step; nodes, edges and globals are all there.
-            hidden: what the step before returned; zeros at the first step.
+            features: encoded features of this step, with nodes, edges and globals.
+            hidden: the output of the previous step; zeros at the first step.
             adjacency: bool [..., N, N], None where the processor does not use it.
-            node_mask: bool [..., N], True where a node is there; what an absent node holds must reach no other.
+            node_mask: bool [..., N], True where a node is present. Absent nodes must not affect others.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement forward")
 
 
 def neighbours(adjacency: Tensor | None, node_mask: Tensor | None) -> Tensor | None:
-    """Which pairs [..., N, N] may exchange messages: adjacent ones whose second node is there. None: all of them."""
+    """The pairs [..., N, N] that may exchange messages: adjacent ones whose second node is present. None for all
+    pairs."""
     if node_mask is None:
         return adjacency
     present = node_mask.unsqueeze(-2)  # [..., 1, N]
@@ -96,8 +97,8 @@ def enter(
     linear: nn.Module,
     size: int,
 ) -> tuple[GraphState, GraphState]:
-    """Features and hidden nodes of a step, once they are known to fit a processor of this size that reads them with
-    `linear`; with zeros for what is absent."""
+    """Check features and hidden nodes of a step for a processor of this size that reads them with `linear`. Returns
+    them with zeros for absent nodes."""
     for name, state in {"features": features, "hidden": hidden}.items():
         if not isinstance(state, GraphState):
             raise ValueError(f"{name} must be a GraphState, got {shown(state)}")

@@ -84,5 +84,5 @@ class RelationalProcessor(Processor):
         return GraphState(*output)
 
     def leave(self, nodes: Tensor, edges: Tensor) -> GraphState:
-        """The next hidden state, of what the last layer returned."""
+        """The next hidden state, from the output of the last layer."""
         return GraphState(*self.transformer.leave(nodes, edges))

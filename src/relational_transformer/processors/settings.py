@@ -1,4 +1,4 @@
-"""The paper's models: what each one is made of and how it is trained. Every hyperparameter is written here once."""
+"""The hyperparameters of all models, and of their training."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from relational_transformer.nn.checks import (
 LARGEST_BATCH = 2**20
 LARGEST_LEARNING_RATE = 1e3
 LARGEST_CLIP = 1e30
-"""Numbers beyond these are not those of float32, or of any training."""
+"""Bounds beyond which float32 overflows or no training is possible."""
 
 
 @dataclass(frozen=True)
@@ -29,29 +29,31 @@ class Settings:
     """
 
     processor: str = "rt"
-    """A name in `PROCESSORS`."""
+    """The kind of processor, a name in `PROCESSORS`."""
     num_layers: int = 3
-    """Layers of the processor, all of them run at every step of the algorithm."""
+    """Layers of the processor. All run at every step of the algorithm."""
     hidden_size: int = 192
-    """Size of node, edge and global vectors, d_n = d_e = d_g; heads x head size where there are heads."""
+    """Size of node, edge and global vectors, d_n = d_e = d_g. With heads, it is heads x head size."""
     learning_rate: float = 2.5e-4
+    """Adam's learning rate."""
     gradient_clip: float | None = None
-    """Largest norm of a gradient; None, as published: however large it is."""
+    """The norm to which the gradient of a seed is clipped; None, as in the paper, for no clipping."""
     batch_size: int = 4
+    """Examples in a batch of one seed."""
     num_heads: int = 12
     """Attention heads (RT, transformer, GATs)."""
     node_hidden_size: int = 32
-    """Inside the feed-forward network of nodes, d_nh (RT, transformer)."""
+    """Hidden size of the nodes' feed-forward network, d_nh (RT, transformer)."""
     edge_hidden_sizes: tuple[int, int] = (16, 8)
-    """Inside the two networks of the edge update, d_eh1 and d_eh2 (RT)."""
+    """Hidden sizes of the two networks of the edge update, d_eh1 and d_eh2 (RT)."""
     global_mode: Literal["cat", "core", "att"] = "cat"
     """How RT reads the global vector: concatenated, as a core node, or in every attention."""
     update_edges: bool = True
-    """Whether RT's layers update edges."""
+    """Update edges in every layer (RT)."""
     pointers_from_edges: bool = True
-    """Decode node pointers from edge vectors alone; otherwise from nodes and edges, as CLRS-30 does."""
+    """Decode node pointers from edge vectors alone. Otherwise they are decoded from nodes and edges, as in CLRS-30."""
     hint_mode: Literal["encoded_decoded", "decoded_only", "none"] = "encoded_decoded"
-    """Whether hints are both fed in and predicted, predicted only, or not used."""
+    """Whether hints are inputs and outputs of a step, only outputs, or not used."""
 
     def __post_init__(self) -> None:
         for name in ("num_layers", "hidden_size", "batch_size", "num_heads", "node_hidden_size"):
@@ -61,7 +63,7 @@ class Settings:
         if self.gradient_clip is not None:
             _check_number("gradient_clip", self.gradient_clip, LARGEST_CLIP)
         if not isinstance(self.processor, str):
-            raise ValueError(f"processor must be the name of one, got {shown(self.processor)}")
+            raise ValueError(f"processor must be the name of a processor, got {shown(self.processor)}")
         check_choice("global_mode", self.global_mode, ("cat", "core", "att"))
         check_choice("hint_mode", self.hint_mode, ("encoded_decoded", "decoded_only", "none"))
         check_flag(update_edges=self.update_edges, pointers_from_edges=self.pointers_from_edges)
@@ -87,7 +89,7 @@ def _check_number(name: str, number: Any, most: float) -> None:
 
 
 def check_heads(hidden_size: int, num_heads: int) -> None:
-    """Heads share the hidden size among them."""
+    """Heads must divide the hidden size evenly."""
     check_size(hidden_size=hidden_size, num_heads=num_heads)
     if hidden_size % num_heads:
         raise ValueError(f"num_heads must divide hidden_size={hidden_size}, got num_heads={num_heads}")
@@ -127,29 +129,29 @@ ABLATIONS: dict[str, Settings] = {
     "rt_core": replace(TUNED["rt"], global_mode="core"),
     "rt_no_edge_updates": replace(TUNED["rt"], update_edges=False, pointers_from_edges=False),
 }
-"""The paper's ablations of RT. It re-tuned `transformer` and `rt_single_layer` but does not print what came out, so
-these two keep RT's other settings. It does not say how `rt_no_edge_updates` decodes pointers; edges that no layer
-writes never hear of the nodes, so pointers read off them alone could not be right as often as it reports."""
+"""The paper's ablations of RT. It re-tuned `transformer` and `rt_single_layer` but does not print the result, so these
+two keep RT's other settings. It does not say how `rt_no_edge_updates` decodes pointers. Without updates, edges have no
+information about nodes, so pointers decoded from edges alone could not reach the reported scores."""
 
 
 MODERN: dict[str, Settings] = {
     name: replace(_baseline(name, 1, 128, 1e-3), batch_size=32, gradient_clip=1.0)
     for name in ("triplet_gmpnn", "triplet_mpnn", "gmpnn")
 }
-"""Triplet-GMPNN as its authors trained it for each task alone (Ibarz et al., 2022), and what is left of it without the
-gate or without triplets."""
+"""Triplet-GMPNN as its authors trained it on single tasks (Ibarz et al., 2022), and its ablations without the gate or
+without triplets."""
 
 
 MODERN_TRAINING: dict[str, Any] = {"learning_rate": 1e-4, "batch_size": 32, "gradient_clip": 1.0}
-"""How every other model is trained by the modern protocol. RT diverged on long trajectories with 2.5e-4, and did not
-with this."""
+"""The training of every other model by the modern protocol. With a learning rate of 2.5e-4 RT diverged on long
+trajectories, with this one it did not."""
 
 
 def find_settings(name: str, *, modern: bool = False) -> Settings:
     """The settings of a model by its name, as in `TUNED`, `ABLATIONS`, `MODERN`, or `untuned_` and a baseline's name.
 
-    A processor that the paper says nothing of has the sizes of RT. By the `modern` protocol a model of the paper has
-    its own sizes, and `MODERN_TRAINING`.
+    A processor that is not in the paper has the sizes of RT. By the `modern` protocol, a model of the paper keeps its
+    sizes and has `MODERN_TRAINING`.
 
     >>> find_settings("untuned_mpnn").hidden_size
     128
@@ -166,5 +168,5 @@ def find_settings(name: str, *, modern: bool = False) -> Settings:
     }
     known |= {**TUNED, **ABLATIONS, **MODERN, **{f"untuned_{key}": value for key, value in UNTUNED.items()}}
     if not isinstance(name, str) or name not in known:
-        raise ValueError(f"no model is called {shown(name)}; there are {', '.join(known)}")
+        raise ValueError(f"there is no model {shown(name)}; the models are {', '.join(known)}")
     return replace(known[name], **MODERN_TRAINING) if modern and name not in MODERN else known[name]

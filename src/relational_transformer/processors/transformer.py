@@ -15,7 +15,7 @@ from .processor import GraphState, Processor, enter
 from .settings import Settings, check_heads
 
 FEW_NODES = 32
-"""Nodes up to which attention is compiled as sums: its matrix products would be tiny ones, each with copies around."""
+"""The number of nodes up to which compiled attention uses sums instead of tiny matrix products, which need copies."""
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, node_mask: Tensor | None = None) -> Tensor:
@@ -31,7 +31,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, node_mask: Tensor | None =
 
 
 def attend_by_sums(query: Tensor, key: Tensor, value: Tensor, node_mask: Tensor | None = None) -> Tensor:
-    """`attend` without matrix products. Compiled, it is three passes that read the heads where they lie."""
+    """`attend` without matrix products. Compiled, it makes three passes and no copies."""
     precise = torch.promote_types(query.dtype, torch.float32)
     scores = (query.unsqueeze(-3) * key.unsqueeze(-4)).sum(-1, dtype=precise) * query.shape[-1] ** -0.5
     if node_mask is not None:  # scores are [..., i, j, H]
@@ -101,7 +101,7 @@ class Transformer(Processor):
     ) -> GraphState:
         features, hidden = enter(features, hidden, adjacency, node_mask, self.node_input, self.hidden_size)
         assert features.globals is not None
-        # Nodes are few: one product of the concatenation takes less time than three without it.
+        # With few nodes, one product of the concatenation is faster than three without it.
         whole = features.globals.unsqueeze(-2).expand_as(features.nodes)
         nodes = self.node_input(torch.cat([features.nodes, hidden.nodes, whole], dim=-1))
         for layer in self.layers:

@@ -1,4 +1,4 @@
-"""Triplet-GMPNN: message passing with messages over triplets of nodes, and a gate on what a step changes."""
+"""Triplet-GMPNN: message passing with messages over triplets of nodes, and a gate on the change of a step."""
 
 from typing import Self
 
@@ -14,16 +14,16 @@ from .processor import GraphState, Processor, enter, neighbours
 from .settings import Settings
 
 TRIPLET_SIZE = 8
-"""Published size of the vector of a triplet."""
+"""The published size of a triplet's vector."""
 
 GATE_BIAS = -3.0
-"""Published start of a gate: it lets a twentieth of a change pass."""
+"""The published initial bias of a gate, which lets a twentieth of a change pass."""
 
 _ABSENT = -1e6
 
 
 class Gate(nn.Module):
-    r"""How much of a change to let pass, number by number.
+    r"""A gate on a change, for every number of a vector.
 
     $$s_i = \sigma(W_3\,\text{ReLU}(W_1 z_i + W_2 m_i)) \qquad h'_i = s_i r_i + (1 - s_i)\,h_i$$
 
@@ -48,7 +48,7 @@ class Gate(nn.Module):
 
 
 class TripletMessages(nn.Module):
-    r"""A message to every edge from all triangles over it, $t$ few numbers.
+    r"""A message to every edge from all triangles over it; $t$ is a small vector.
 
     $$t_{ijk} = U_1 z_i + U_2 z_j + U_3 z_k + V_1 e_{ij} + V_2 e_{ik} + V_3 e_{jk} + G g \qquad
     m_{jk} = \text{ReLU}(W \max_i t_{ijk})$$
@@ -71,7 +71,7 @@ class TripletMessages(nn.Module):
     def forward(self, nodes: Tensor, edges: Tensor, globals: Tensor, node_mask: Tensor | None = None) -> Tensor:
         first, second, third = self.from_nodes(nodes).chunk(3, dim=-1)  # [..., N, triplet_size]
         to_second, to_third, between = self.from_edges(edges).chunk(3, dim=-1)  # [..., N, N, triplet_size]
-        # What does not depend on i is the same for all that the maximum is taken of, and is added after it.
+        # Terms that do not depend on i are added after the maximum over i.
         from_first = first.unsqueeze(-2) + to_second  # [..., i, j, triplet_size]
         if node_mask is not None:
             from_first = torch.where(node_mask[..., None, None], from_first, _ABSENT)
@@ -84,8 +84,8 @@ class TripletMessages(nn.Module):
 def largest(triplets: Tensor) -> Tensor:
     """The maximum over i of sums, [..., i, j, k, size] -> [..., j, k, size].
 
-    The gradient goes to the first of the largest, by its number. That of `amax` goes to all that are equal to the
-    maximum, which none may be when the compiler makes the sums again for it and rounds them otherwise.
+    The gradient goes to the first maximum, by its index. That of `amax` goes to all elements equal to the maximum.
+    There may be none, if the compiler recomputes the sums with other roundings.
     """
     numbers = torch.arange(triplets.shape[-4], device=triplets.device)[:, None, None, None]
     is_largest = numbers == triplets.detach().argmax(-4, keepdim=True)
@@ -93,15 +93,15 @@ def largest(triplets: Tensor) -> Tensor:
 
 
 class TripletGMPNN(Processor):
-    """Triplet-GMPNN (Ibarz et al., 2022), the model that CLRS-30 is compared by since.
+    """Triplet-GMPNN (Ibarz et al., 2022), the usual baseline on CLRS-30.
 
-    Every pair of nodes exchanges messages. The messages of triplets take memory of N³ and go to the decoders alone: a
-    step remembers nodes. Every layer reads the features and what the layer before has made of the nodes.
+    Every pair of nodes exchanges messages. Messages of triplets take memory of N³ and go to the decoders alone; only
+    nodes are carried to the next step. Every layer reads the features and the nodes of the layer before.
 
     Args:
-        hidden_size: of all vectors.
+        hidden_size: the size of all vectors.
         num_layers: 1, as published.
-        triplet_size: of the vectors of triplets; 0: there are none.
+        triplet_size: the size of triplets' vectors; 0 for no triplets.
         gated: whether a layer has a `Gate`.
     """
 
@@ -146,7 +146,7 @@ class TripletGMPNN(Processor):
 
 
 class GMPNN(TripletGMPNN):
-    """The same without triplets: message passing with a gate."""
+    """Triplet-GMPNN without triplets: message passing with a gate."""
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
@@ -154,7 +154,7 @@ class GMPNN(TripletGMPNN):
 
 
 class TripletMPNN(TripletGMPNN):
-    """The same without the gate."""
+    """Triplet-GMPNN without the gate."""
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:

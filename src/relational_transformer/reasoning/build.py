@@ -1,4 +1,4 @@
-"""From settings to a network."""
+"""Builds networks from settings."""
 
 from relational_transformer.clrs.spec import Spec
 from relational_transformer.processors import Settings, build_processor
@@ -14,8 +14,7 @@ def build_network(
     hint_feedback: HintFeedback = "paper",
     small_scalar_hints: bool = False,
 ) -> Network:
-    """The network that runs `algorithm` with the model that `settings` describe, trained in the way that `Network` says
-    of the other arguments.
+    """The network for `algorithm` with the model of `settings`. The other arguments are those of `Network`.
 
     >>> from relational_transformer.processors import TUNED
     >>> sum(parameter.numel() for parameter in build_network("bellman_ford", TUNED["rt"]).parameters())

@@ -1,4 +1,4 @@
-"""Checks of what a network is given: specs, features by name, and packed features."""
+"""Checks of a network's arguments: specs, features by name, and packed features."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -17,14 +17,14 @@ WHOLE_NUMBERS = (torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def check_spec(name: str, spec: Any) -> None:
-    """The features of an algorithm by name."""
+    """A spec must have the features of an algorithm by name."""
     features = list(spec.values()) if isinstance(spec, Mapping) else []
     if not features or not all(isinstance(feature, FeatureSpec) for feature in features):
         raise ValueError(f"{name} must be the name of an algorithm or a spec, got {shown(spec)}")
 
 
 def check_features(name: str, groups: Iterable["FeatureGroup"], features: Any) -> None:
-    """Tensors by name, those of a group of one shape, dtype and device."""
+    """Features must be tensors by name, with one shape, dtype and device in each group."""
     if not isinstance(features, Mapping):
         raise ValueError(f"{name} must be tensors by name, got {shown(features)}")
     names = [feature for group in groups for feature in group.names]
@@ -45,7 +45,7 @@ def check_features(name: str, groups: Iterable["FeatureGroup"], features: Any) -
 
 
 def check_lengths(lengths: Any) -> None:
-    """The number of hints of each example, [B]."""
+    """Lengths must be the number of hints of each example, [B]."""
     if not isinstance(lengths, Tensor):
         raise ValueError(f"lengths must be a tensor [B] of whole numbers, got {shown(lengths)}")
     check_dense("lengths", lengths)
@@ -54,7 +54,7 @@ def check_lengths(lengths: Any) -> None:
 
 
 def check_training_batch(network: "Network", batch: Any, teacher_forced: Any) -> None:
-    """What a training loss is made of."""
+    """Check the arguments of a training loss."""
     from .features import Batch  # here, because features are checked too
 
     if not isinstance(batch, Batch):
@@ -77,7 +77,7 @@ def check_training_batch(network: "Network", batch: Any, teacher_forced: Any) ->
 
 
 def check_prediction(network: "Network", inputs: Any, first_hints: Any, lengths: Any, node_mask: Any) -> None:
-    """What a prediction is made of."""
+    """Check the arguments of a prediction."""
     _check_inputs(network, inputs, lengths, node_mask)
     num_nodes = inputs["node_scalar"].shape[-2]
     check_packed("first_hints", network.hints, first_hints, (lengths.shape[0],), num_nodes, lengths)
@@ -86,7 +86,7 @@ def check_prediction(network: "Network", inputs: Any, first_hints: Any, lengths:
 def check_packed(
     name: str, groups: Iterable["FeatureGroup"], packed: Any, before: tuple[int, ...], num_nodes: int, beside: Tensor
 ) -> None:
-    """Packed features of these groups, with the axes `before` in front."""
+    """Packed features must be those of these groups, with the axes `before` in front."""
     if not isinstance(packed, Mapping):
         raise ValueError(f"{name} must be packed features by key, got {shown(packed)}")
     for group in groups:

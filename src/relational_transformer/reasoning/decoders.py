@@ -1,4 +1,4 @@
-"""Decoders: logits of hints and outputs, read off node, edge and global vectors by as few products as possible."""
+"""Decoders: logits of hints and outputs from node, edge and global vectors, by as few matrix products as possible."""
 
 import math
 from collections.abc import Sequence
@@ -16,23 +16,23 @@ from relational_transformer.nn.concat_linear import sum_of_products
 from .features import FeatureGroup, Packed
 
 ABSENT = -1e9
-"""Logit of a node that is not there."""
+"""The logit of an absent node."""
 
 LARGE = 2**26
-"""Numbers that are handled at once without hesitation."""
+"""The number of elements above which pointers are scored row by row."""
 
 FEW = 4
-"""Channels up to which a readout is a sum of products when it is compiled."""
+"""The number of channels up to which a compiled readout is a sum of products."""
 
 MANY = 64
-"""Channels from which on it pays to compute some of them apart."""
+"""The number of channels from which unaligned ones are computed separately."""
 
 Parts = tuple[Tensor, ...]
 """Vectors given as parts of a concatenation."""
 
 
 class DecoderLinear(NamedTuple):
-    """Where Linear `number` of a feature lies: rows of the weight and bias of the readout `source`."""
+    """The place of Linear `number` of a feature: rows of the weight and bias of the readout `source`."""
 
     feature: str
     number: int
@@ -41,7 +41,7 @@ class DecoderLinear(NamedTuple):
 
 
 def linears_of(group: FeatureGroup, size: int, pointers_from_edges: bool) -> list[tuple[str, int]]:
-    """What a feature of this group is decoded with: of each Linear, what it reads and how many channels it makes.
+    """The Linears that decode a feature of this group: what each reads, and its number of channels.
 
     `nodes`, `edges` and `globals` read those vectors, `pooled` the maximum over nodes, `score` the size-long vectors
     that the other Linears of a pointer make.
@@ -68,8 +68,8 @@ class Decoders(nn.Module):
     Args:
         hints: groups of the hints to predict; none where hints are not used.
         outputs: groups of the outputs.
-        size: of a vector; nodes come in three parts (encoded, last and new hidden), edges and globals in `edge_parts`
-            and `global_parts` (three, or one where the processor makes none; two with messages to edges).
+        size: the size of a vector. Nodes have three parts (encoded, last and new hidden), edges and globals
+        `edge_parts` and `global_parts`: three, one if the processor has none, two with messages to edges.
         pointers_from_edges: node pointers are one Linear on edge vectors; otherwise decoded as in CLRS-30.
         masked: node pointers and edge masks only along the adjacency (PGN-m).
     """
@@ -132,7 +132,8 @@ class Decoders(nn.Module):
         adjacency: Tensor | None = None,
         node_mask: Tensor | None = None,
     ) -> tuple[Packed, Packed]:
-        """The same of what the readouts have made, [..., channels] by source, and of the weight and bias of `score`."""
+        """Packed logits from the results of the readouts, [..., channels] by source, and the weight and bias of
+        `score`."""
         read = _Reader(readings, score, self.size)
         hints: Packed = {}
         outputs: Packed = {}
@@ -145,7 +146,7 @@ class Decoders(nn.Module):
             if node_mask is not None and group.is_choice_of_nodes:
                 logits = logits.masked_fill(~_at_choices(node_mask, logits), ABSENT)
             split = num_hints.get(group.key, 0)
-            if split:  # contiguous, so that every step hands on the same layout
+            if split:  # contiguous, so that all steps have the same layout
                 hints[group.key] = logits[..., :split].contiguous()
             if group.key in output_keys:
                 outputs[group.key] = logits[..., split:].contiguous()
@@ -177,7 +178,7 @@ class Decoders(nn.Module):
 
 
 class _Reader:
-    """Hands out the channels of the readouts, from first to last, in blocks [..., count, width]."""
+    """Returns the channels of the readouts in order, in blocks [..., count, width]."""
 
     def __init__(self, readings: dict[str, Tensor], score: tuple[Tensor, Tensor] | None, size: int) -> None:
         self.readings = readings
@@ -189,13 +190,13 @@ class _Reader:
         start = self.ends[source]
         self.ends[source] = start + count * width
         block = self.readings[source][..., start : start + count * width].unflatten(-1, (count, width))
-        # Logits are added up in float32 or better; the vectors that pointers are scored by may stay as they are.
+        # Logits are summed in float32 or better. Vectors for scores of pointers keep their dtype.
         return block if width == self.size else block.to(precise(block))
 
     def score(self, left: Tensor, right: Tensor) -> Tensor:
         """w · max(left, right) + b for each pointer: [B, i, ..., F, size] -> [B, i, ..., F].
 
-        Where that takes much memory it is done row by row, unless gradients need all of it anyway.
+        If this takes much memory it is computed row by row, unless gradients need all rows anyway.
         """
         weight, bias = self._score_parameters(left.shape[-2])
         shape = torch.broadcast_shapes(left.shape, right.shape)
@@ -205,7 +206,7 @@ class _Reader:
         return torch.stack([_score(*row, weight, bias) for row in rows], dim=1)
 
     def score_all(self, origin: Tensor, pointed: Tensor) -> Tensor:
-        """The same for every edge and every node: [B, i, j, F, size], [B, k, F, size] -> [B, i, j, k, F]."""
+        """`score` for every edge and every node: [B, i, j, F, size], [B, k, F, size] -> [B, i, j, k, F]."""
         if not kernels.scores_pointers(origin, pointed.shape[1]):
             return self.score(origin.unsqueeze(-3), pointed[:, None, None])
         weight, bias = self._score_parameters(origin.shape[-2])
@@ -221,11 +222,12 @@ class _Reader:
 
 
 def read_out(parts: Parts, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """The Linear of a readout. Compiled, it is what is fastest on a GPU:
+    """The Linear of a readout. Compiled code uses the fastest form on a GPU:
 
-    - A few channels are sums of products, one pass over all parts: as matrix products they would be mostly padding.
-    - So are, of many channels, those beyond a multiple of `ALIGNED`, which would slow all others down.
-    - Channels of nodes are one product of their parts concatenated, which are small, and not one for each part.
+    - A few channels are computed as sums of products, in one pass over all parts: matrix products would be mostly
+      padding.
+    - So are the channels beyond a multiple of `ALIGNED`, if there are many: they would slow down all others.
+    - Channels of nodes are computed by one product of the concatenated parts, which are small.
     """
     if not torch.compiler.is_compiling():
         return _products(parts, weight, bias)
@@ -245,7 +247,7 @@ def _products(parts: Parts, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _sums(parts: Parts, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """The same channel by channel, added up in float32 or better."""
+    """`read_out` channel by channel, summed in float32 or better."""
     weights = weight.to(precise(weight)).split([part.shape[-1] for part in parts], dim=1)
     channels = []
     for channel in range(len(weight)):
@@ -256,13 +258,13 @@ def _sums(parts: Parts, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _score(left: Tensor, right: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    # Product and sum rather than a matrix product: compiled, the maxima are never written down.
+    # Product and sum instead of a matrix product: compiled, the maxima are never written to memory.
     dtype = precise(weight)
     return (torch.maximum(left, right) * weight.to(dtype)).sum(-1) + bias.to(dtype)
 
 
 def precise(tensor: Tensor) -> torch.dtype:
-    """The dtype that logits of such vectors are added up in: float32 or better."""
+    """The dtype in which logits of such vectors are summed: float32 or better."""
     return torch.promote_types(tensor.dtype, torch.float32)
 
 
@@ -277,7 +279,7 @@ def mask_outside(logits: Tensor, adjacency: Tensor, node_mask: Tensor | None) ->
 
 
 def pool(nodes: Tensor, node_mask: Tensor | None = None) -> Tensor:
-    """The maximum over the nodes that are there, [B, N, size] -> [B, size]."""
+    """The maximum over present nodes, [B, N, size] -> [B, size]."""
     if node_mask is not None:
         nodes = nodes.masked_fill(~node_mask.unsqueeze(-1), torch.finfo(nodes.dtype).min)
     return nodes.amax(-2)
@@ -290,7 +292,7 @@ def _at_choices(node_mask: Tensor, logits: Tensor) -> Tensor:
 
 
 def _union(hints: Sequence[FeatureGroup], outputs: Sequence[FeatureGroup]) -> tuple[FeatureGroup, ...]:
-    """Hints and outputs of one location and type side by side, hints first."""
+    """The groups of hints and outputs, united by location and type, hints first."""
     merged = {group.key: group for group in hints}
     for group in outputs:
         known = merged.get(group.key)

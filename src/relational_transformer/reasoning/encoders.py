@@ -12,12 +12,12 @@ from relational_transformer.nn.initialization import truncated_normal_
 from .features import FeatureGroup, Packed
 
 FEW = 16
-"""Columns from which on a matrix product is worth it; the compiler makes one pass out of the sum over fewer."""
+"""The number of columns from which a matrix product is used. A sum over fewer compiles to one pass."""
 
 
 class EncodedFeatures(NamedTuple):
-    """What features add to node [B, N, size], edge [B, N, N, size] and global vectors [B, size], and which nodes they
-    make adjacent, bool [B, N, N]; None where there is nothing to add."""
+    """The encodings of features in node [B, N, size], edge [B, N, N, size] and global vectors [B, size], and the
+    adjacency that they define, bool [B, N, N]; None where there is none."""
 
     nodes: Tensor | None
     edges: Tensor | None
@@ -26,8 +26,8 @@ class EncodedFeatures(NamedTuple):
 
 
 class EncoderLinear(NamedTuple):
-    """Where the Linear of a feature lies in a `ColumnEncoder`: rows of its weight and of its bias. An edge pointer has
-    two, number 0 and 1; other features have number 0 alone."""
+    """The place of a feature's Linear in a `ColumnEncoder`: rows of its weight and of its bias. An edge pointer has two
+    Linears, 0 and 1; other features have one, 0."""
 
     feature: str
     number: int
@@ -38,12 +38,13 @@ class EncoderLinear(NamedTuple):
 class ColumnEncoder(nn.Module):
     r"""The sum of a Linear for each feature, $\sum_f (W_f x_f + b_f)$, as one product.
 
-    Biases stay apart, as each is learnt on its own. Shapes: blocks of columns, K together, [..., K'] -> [..., size].
+    Biases stay separate, because each is learnt on its own. Shapes: blocks of columns, K together, [..., K'] -> [...,
+    size].
     """
 
     def __init__(self, features: Sequence[tuple[str, int, int]], size: int, small: Container[str] = ()) -> None:
-        """`features`: name, number of the Linear and its columns, in the order of the columns. Weights of those that
-        are `small` start as if they had `size` columns."""
+        """`features`: name, number of the Linear and its columns, in the order of the columns. The weights of `small`
+        features are initialised as if they had `size` columns."""
         super().__init__()
         self.small = small
         self.linears: list[EncoderLinear] = []
@@ -64,7 +65,7 @@ class ColumnEncoder(nn.Module):
         self.bias.zero_()
 
     def forward(self, blocks: Sequence[Tensor]) -> Tensor:
-        # Columns are never in half precision, where different keys would become equal.
+        # Columns are never in half precision, in which different keys may be equal.
         dtype = blocks[0].dtype
         with torch.autocast(blocks[0].device.type, enabled=False):
             encoded = mix(blocks, self.weight.to(dtype)) + self.bias.to(dtype).sum(0)
@@ -85,7 +86,8 @@ def mix(blocks: Sequence[Tensor], rows: Tensor) -> Tensor:
 
 
 Blocks = tuple[Tensor, ...]
-"""The columns of each group of features, [..., K]. They stay apart because few have gradients: decisions have none."""
+"""The columns of each group of features, [..., K]. They stay separate because few have gradients: decisions have
+none."""
 
 
 class Columns(NamedTuple):
@@ -101,11 +103,11 @@ class Encoder(nn.Module):
 
     Node pointers become edge features, as one-hot [B, i, j]. Edge pointers, one-hot [B, i, j, k], become two: their
     mean over i, an edge [j, k], and their mean over j, an edge [i, k]. All other features stay where they are.
-    Node pointers and edge masks also make nodes adjacent, both ways. Pointers may be given as probabilities, in the
-    form of logits; nodes are adjacent where both ways together are more than a half.
+    Node pointers and edge masks also define a symmetric adjacency. Pointers may be given as probabilities, in the form
+    of logits; nodes are adjacent where the sum of both directions is above a half.
 
-    With `small_scalars` the weights of scalars start as if there were `size` of them. Predicted scalars grow from step
-    to step otherwise.
+    With `small_scalars` the weights of scalars are initialised as if there were `size` of them. Otherwise predicted
+    scalars grow from step to step.
     """
 
     def __init__(self, groups: Sequence[FeatureGroup], size: int, *, small_scalars: bool = False) -> None:
@@ -113,7 +115,7 @@ class Encoder(nn.Module):
         self.node_groups = [group for group in groups if group.location == Location.NODE and not group.is_pointer]
         self.global_groups = [group for group in groups if group.location == Location.GRAPH]
         edge_groups = [group for group in groups if group.location == Location.EDGE or group.is_pointer]
-        # Relations first: the adjacency is read off the first blocks of columns.
+        # Relations first: the adjacency is computed from the first blocks of columns.
         self.edge_groups = sorted(edge_groups, key=lambda group: not group.is_relation)
         self.relations = [group for group in self.edge_groups if group.is_relation]
         self.nodes = _column_encoder(self.node_groups, size, small_scalars)
@@ -138,7 +140,7 @@ class Encoder(nn.Module):
         )
 
     def columns(self, features: Packed, num_nodes: int, node_mask: Tensor | None = None) -> Columns:
-        """What the Linears are given, in float32 or better."""
+        """The inputs of the Linears, in float32 or better."""
 
         seen = features, num_nodes, node_mask
         return Columns(
@@ -155,7 +157,7 @@ def _blocks(
     num_nodes: int,
     node_mask: Tensor | None,
 ) -> Blocks | None:
-    """What an encoder is given of its groups; None where there is no encoder."""
+    """The columns of an encoder's groups; None where there is no encoder."""
     if encoder is None:
         return None
     dtype = torch.promote_types(encoder.weight.dtype, torch.float32)
@@ -193,7 +195,7 @@ def _columns(group: FeatureGroup, data: Tensor, num_nodes: int, node_mask: Tenso
 
 
 def _edge_pointer_columns(pointers: Tensor, node_mask: Tensor | None) -> Tensor:
-    """Means of one-hot [B, i, j, k, F] over the nodes i and over the nodes j that are there, [B, N, N, 2·F]."""
+    """Means of one-hot [B, i, j, k, F] over the present nodes i and over the present nodes j, [B, N, N, 2·F]."""
     if node_mask is None:
         return torch.cat([pointers.mean(-4), pointers.mean(-3)], dim=-1)
     present = node_mask.to(pointers.dtype)

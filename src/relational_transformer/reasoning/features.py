@@ -1,5 +1,5 @@
-"""Features that travel together: those of one location and type are packed into one tensor, so that a step is a few
-large operations instead of many small ones."""
+"""Groups of features: those of one location and type are packed into one tensor, so that a step has a few large
+operations instead of many small ones."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -19,11 +19,11 @@ Packed = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class FeatureGroup:
-    """Features of one location and type. Packed, they share a tensor with one feature a slot of its **last** axis.
+    """Features of one location and type. Packed, they share a tensor, whose **last** axis has an index for each
+    feature.
 
-    What a choice is made of is always the axis before: nodes of a mask_one, classes of a categorical, the nodes that
-    the logits of a pointer run over. In data, pointers are indices, and a permutation is the matrix [i, j] that has a 1
-    where i points to j.
+    The axis before it is that of the choices: nodes of a mask_one, classes of a categorical, nodes that a pointer's
+    logits range over. In data, pointers are indices, and a permutation is a matrix [i, j] with a 1 where i points to j.
 
     | packed | data | logits |
     |---|---|---|
@@ -49,7 +49,7 @@ class FeatureGroup:
 
     @property
     def key(self) -> str:
-        """Names the group among the groups of its stage.
+        """The name of the group among those of its stage.
 
         >>> FeatureGroup(Location.NODE, Type.CATEGORICAL, 3, ("color",)).key
         'node_categorical_3'
@@ -62,7 +62,7 @@ class FeatureGroup:
 
     @property
     def is_permutation(self) -> bool:
-        """Whether it is a pointer to each node from one other, decoded by Sinkhorn's iterations (`permutations.py`)."""
+        """Whether the pointers form a permutation, decoded by Sinkhorn's iterations (`permutations.py`)."""
         return self.type == Type.PERMUTATION_POINTER
 
     @property
@@ -71,27 +71,27 @@ class FeatureGroup:
 
     @property
     def is_relation(self) -> bool:
-        """Whether it draws edges between nodes, which then are adjacent: node pointers and edge masks."""
+        """Whether the features make nodes adjacent, as node pointers and edge masks do."""
         return (self.location, self.type) in ((Location.NODE, Type.POINTER), (Location.EDGE, Type.MASK))
 
     @property
     def node_axes(self) -> int:
-        """Over how many axes of nodes it lies: 0 of a graph, 1 of nodes, 2 of edges."""
+        """The number of node axes: 0 for a graph, 1 for nodes, 2 for edges."""
         return {Location.GRAPH: 0, Location.NODE: 1, Location.EDGE: 2}[self.location]
 
     def data_shape(self, num_nodes: int) -> tuple[int, ...]:
-        """Shape of packed data, without the batch."""
+        """The shape of packed data, without the batch."""
         return self._shape(num_nodes, self.node_axes + self.is_permutation)
 
     def logits_shape(self, num_nodes: int) -> tuple[int, ...]:
-        """Shape of packed logits, without the batch."""
+        """The shape of packed logits, without the batch."""
         return self._shape(num_nodes, self.node_axes + self.is_pointer)
 
     def _shape(self, num_nodes: int, node_axes: int) -> tuple[int, ...]:
         return (num_nodes,) * node_axes + ((self.classes,) if self.classes else ()) + (len(self.names),)
 
     def present(self, node_mask: Tensor | None) -> Tensor | None:
-        """Which elements belong to nodes that are there, bool [B, (N, (N,)) 1]; None where all of them do.
+        """Which elements belong to present nodes, bool [B, (N, (N,)) 1]; None where all do.
 
         A mask_one is one element for a whole graph.
         """
@@ -102,8 +102,8 @@ class FeatureGroup:
 
 
 def group_features(spec: Spec, stage: Stage) -> tuple[FeatureGroup, ...]:
-    """The features of one stage by location and type. What should be a permutation is a plain pointer here, as in the
-    paper; a permutation pointer is one.
+    """The features of one stage, grouped by location and type. A `should_be_permutation` feature is a plain pointer, as
+    in the paper; a `permutation_pointer` is a permutation.
 
     >>> from relational_transformer.clrs.spec import SPECS
     >>> [(group.key, group.names) for group in group_features(SPECS["bubble_sort"], Stage.HINT)]
@@ -137,7 +137,7 @@ _UNKNOWN = {
 
 
 def pack(groups: Iterable[FeatureGroup], features: Mapping[str, Tensor]) -> Packed:
-    """Put features, each a tensor of its own, together by group; nothing is converted.
+    """Stack the tensors of features by group, without converting them.
 
     >>> group = FeatureGroup(Location.NODE, Type.MASK, None, ("reached", "done"))
     >>> pack([group], {"reached": torch.ones(2, 5), "done": torch.zeros(2, 5)})["node_mask"].shape
@@ -149,7 +149,8 @@ def pack(groups: Iterable[FeatureGroup], features: Mapping[str, Tensor]) -> Pack
 
 
 def unpack(groups: Iterable[FeatureGroup], packed: Packed) -> dict[str, Tensor]:
-    """Take packed features or logits apart again, by name. A pointer's logits end in the nodes that it may point to.
+    """Split packed features or logits by name. The last axis of a pointer's logits is that of the nodes it may point
+    to.
 
     >>> group = FeatureGroup(Location.NODE, Type.POINTER, None, ("pi",))
     >>> unpack([group], {"node_pointer": torch.zeros(2, 5, 5, 1)})["pi"].shape
@@ -162,7 +163,7 @@ def unpack(groups: Iterable[FeatureGroup], packed: Packed) -> dict[str, Tensor]:
         tensor = packed.get(group.key)
         if tensor is not None and (not isinstance(tensor, Tensor) or tensor.shape[-1:] != (len(group.names),)):
             raise ValueError(
-                f"packed[{group.key!r}] must be a tensor [..., {len(group.names)}], a feature a slot of its last axis"
+                f"packed[{group.key!r}] must be a tensor [..., {len(group.names)}], one feature per last index"
             )
     return {
         name: tensor
@@ -180,15 +181,16 @@ def _groups(groups: Iterable[FeatureGroup]) -> tuple[FeatureGroup, ...]:
 
 
 class Batch(NamedTuple):
-    """A batch of examples, packed: what `Network.pack` makes.
+    """A packed batch of examples, as `Network.pack` makes it.
 
     Attributes:
-        inputs: [B, ...].
-        hints: steps first, [T, B, ...]; padded with anything beyond an example's length.
-        outputs: [B, ...].
+        inputs: packed inputs, [B, ...].
+        hints: packed hints, steps first, [T, B, ...]; the padding beyond an example's length may be anything.
+        outputs: packed outputs, [B, ...].
         lengths: number of hints of each example, [B].
-        node_mask: bool [B, N], True where a node is there; None where all graphs have N nodes.
-        noise: what training adds to the logits of permutations, [B, N, N, F], as `gumbel` makes it; None: nothing.
+        node_mask: bool [B, N], True where a node is present; None where all graphs have N nodes.
+        noise: noise that training adds to the logits of permutations, [B, N, N, F], as `gumbel` makes it; None for
+            none.
 
     >>> from relational_transformer.clrs import sample
     >>> from relational_transformer.processors import Settings

@@ -1,9 +1,9 @@
 """Steps of a relational processor or a transformer, cut at its layers, with folded encoders (`folding.py`).
 
 A trajectory is `begin`, then the layers of each step with `between` from one step to the next, and `leave` after the
-last: functions of tensors with the losses and gradients of `Network.training_step`, rounding apart, that build no
-encoded features and add up few gradients over the steps. A network that runs on its own hints, as `Network.predict`,
-has `go_on` from one step to the next, and `answer` after the last. All graphs have the same number of nodes.
+last. Up to rounding, the losses and gradients are those of `Network.training_step`, but no encoded features are built
+and few gradients are summed over the steps. A network that runs on its own hints, as in `Network.predict`, has `go_on`
+from one step to the next, and `answer` after the last. All graphs have the same number of nodes.
 """
 
 from typing import NamedTuple
@@ -25,10 +25,11 @@ from .steps import Step
 
 
 class FoldedCarry(NamedTuple):
-    """What goes from step to step.
+    """The state that is carried from step to step.
 
     Attributes:
-        readings: what the readouts make of the features and the hidden state of a step, before its layers have run.
+        readings: the results of the readouts on the features and the hidden state of a step, before its layers have
+        run.
         outputs, hint_losses: as in `Carry`.
     """
 
@@ -38,7 +39,7 @@ class FoldedCarry(NamedTuple):
 
 
 class Entered(NamedTuple):
-    """The carry, and the nodes and edges that the first layer of a step is given; None where layers read no edges."""
+    """The carry, and the input nodes and edges of a step's first layer; None where layers read no edges."""
 
     carry: FoldedCarry
     nodes: Tensor
@@ -46,7 +47,8 @@ class Entered(NamedTuple):
 
 
 def begin(network: Network, inputs: Packed, hints: Packed) -> tuple[Folded, Entered]:
-    """Fold, and come to the layers of the first step: it sees the true hints, and its hidden state is zero."""
+    """Fold the encoders, and compute the input of the first step's layers: it sees the true hints, and its hidden state
+    is zero."""
     encoded = network.encode_inputs(inputs)
     folded = fold(network, encoded.features)
     empty = network.initial_carry(encoded)
@@ -64,7 +66,7 @@ def between(
     nodes: Tensor,
     edges: Tensor | None,
 ) -> Entered:
-    """From what the layers of a step have made to what those of the following one are given."""
+    """From the output of a step's layers to the input of the next step's layers."""
     new = _leave_processor(network, nodes, edges)
     parts = unfold(network, folded, *new.nodes.shape[:2])
     read, read_ahead = _read(parts, new)
@@ -79,7 +81,7 @@ def between(
 def go_on(
     network: Network, folded: Folded, carry: FoldedCarry, keeps_output: Tensor, nodes: Tensor, edges: Tensor | None
 ) -> Entered:
-    """`between` for a network that sees its own hints alone; `keeps_output` [B] as in `Step`."""
+    """`between` for a network that sees only its own hints; `keeps_output` [B] as in `Step`."""
     new = _leave_processor(network, nodes, edges)
     parts = unfold(network, folded, *new.nodes.shape[:2])
     read, read_ahead = _read(parts, new)
@@ -93,7 +95,7 @@ def go_on(
 def leave(
     network: Network, folded: Folded, carry: FoldedCarry, step: Step, batch: Batch, nodes: Tensor, edges: Tensor | None
 ) -> Tensor:
-    """The loss of a batch, of which nothing but the outputs is read, after its last step."""
+    """The loss of a batch after its last step. Only the outputs of the batch are read."""
     new = _leave_processor(network, nodes, edges)
     parts = unfold(network, folded, *new.nodes.shape[:2])
     hints, last = _decode(network, parts, carry, step.keeps_output, _read(parts, new)[0])
@@ -104,7 +106,7 @@ def leave(
 def answer(
     network: Network, folded: Folded, carry: FoldedCarry, keeps_output: Tensor, nodes: Tensor, edges: Tensor | None
 ) -> Packed:
-    """Logits of the outputs, as of each example's last step, after the last step of all."""
+    """The logits of the outputs at each example's last step, after the last step of the batch."""
     new = _leave_processor(network, nodes, edges)
     parts = unfold(network, folded, *new.nodes.shape[:2])
     read, _ = _read(parts, new)
@@ -112,8 +114,8 @@ def answer(
 
 
 def _read(parts: Parts, state: GraphState) -> tuple[Packed, Packed]:
-    """What the readouts make of a new state, by source: for its own step, and ahead for the next one, to which it is
-    the hidden state. So vectors are read while they are at hand, and not carried along."""
+    """The results of the readouts on a new state, by source: for its own step, and for the next one, of which it is the
+    hidden state. So the vectors themselves need not be carried along."""
     now: Packed = {}
     ahead: Packed = {}
     for name in ("nodes", "edges", "globals", "pooled"):
@@ -132,8 +134,8 @@ def _read(parts: Parts, state: GraphState) -> tuple[Packed, Packed]:
 def _enter(
     network: Network, parts: Parts, hints: Packed, hidden: GraphState | None, read: Packed
 ) -> tuple[Tensor, Tensor | None, Packed]:
-    """Nodes and edges for the first layer, and readings, of what a step sees and of the hidden state, of which the
-    readouts have made `read` (None and empty: the state is zero)."""
+    """Input nodes and edges of the first layer, and readings, from the hints of a step and the hidden state. `read` has
+    the results of the readouts on that state (None and empty if the state is zero)."""
     num_nodes = parts["made.node_input"].shape[-2]
     columns = Columns(None, None, None)
     if network.hint_encoder is not None:
@@ -162,7 +164,7 @@ def _enter(
 
 
 def _read_pooled(parts: Parts, blocks: Blocks | None) -> Tensor:
-    """The readout of a maximum over nodes, which no linear map can look through: here encoded nodes are built."""
+    """The readout of a maximum over nodes. A maximum is not linear, so encoded nodes are built here."""
     nodes = parts["pooled.nodes"]
     if blocks is not None:
         nodes = nodes + mix(blocks, parts["pooled.rows"]).to(nodes.dtype)
@@ -179,8 +181,8 @@ def _plus(readings: Packed, more: Packed) -> Packed:
 def _decode(
     network: Network, parts: Parts, carry: FoldedCarry, keeps_output: Tensor, read: Packed
 ) -> tuple[Packed, FoldedCarry]:
-    """Logits of the hints, and the carry with new outputs and without readings, after the readouts have `read` the new
-    state of a step."""
+    """The logits of the hints, and the carry with new outputs and without readings, from the readouts' results `read`
+    on the new state of a step."""
     readings = _plus(carry.readings, read)
     score = (parts["score.weight"], parts["score.bias"]) if "score.weight" in parts else None
     hints, outputs = network.decoders.from_readings(readings, score)

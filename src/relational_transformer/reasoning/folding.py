@@ -1,4 +1,4 @@
-r"""Encoders folded into what reads them, for a relational processor or a transformer without edges.
+r"""Encoders folded into the linear maps that read them, for a relational processor or a transformer without edges.
 
 What a step sees is encoded, $x = x_\text{inputs} + \sum_k c_k E_k$ with few columns $c_k$ of hints, and then read by
 linear maps alone: the processor's input projections and the decoders' readouts. So the part $M x_\text{inputs}$ and the
@@ -22,7 +22,7 @@ from .encoders import ColumnEncoder
 from .network import Network
 
 ALIGNMENT = 64
-"""Tensors in a vector begin at multiples of so many numbers, as fast matrix products ask."""
+"""Tensors in a vector begin at multiples of this many numbers, as fast matrix products need."""
 
 Parts = dict[str, Tensor]
 r"""What all steps share, by name. A *map* is an input projection of the processor (`node_input`, `edge_input`,
@@ -41,7 +41,7 @@ r"""What all steps share, by name. A *map* is an input projection of the process
 
 
 class Folded(NamedTuple):
-    """All parts in as few tensors as can be, since over the steps the gradients of each are added up.
+    """All parts in as few tensors as possible, because the gradient of each tensor is summed over the steps.
 
     Attributes:
         edges: the parts that have vectors of edges, by name: `made.edge_input` where layers read edges, and
@@ -56,7 +56,7 @@ class Folded(NamedTuple):
 
 
 def maps_of(network: Network) -> dict[str, dict[str, int]]:
-    """By location: the maps that read its encoded features, and from which of their columns on."""
+    """By location: the maps that read its encoded features, with the first column that they read."""
     size = network.hidden_size
     maps: dict[str, dict[str, int]] = {"nodes": {"node_input": 0}, "edges": {}, "globals": {}}
     if not isinstance(network.processor, Transformer):
@@ -96,7 +96,7 @@ def hint_encoder(network: Network, location: str) -> ColumnEncoder | None:
 
 
 def at_map(tensor: Tensor, location: str, name: str) -> Tensor:
-    """Something of each graph [B, ...] with the axes of what the map of another location makes."""
+    """A tensor of graphs [B, ...], with axes added to broadcast to the map of another location."""
     axes = {"node_input": 1, "edge_input": 2}.get(name, 0) if location == "globals" else 0
     for _ in range(axes):
         tensor = tensor.unsqueeze(1)
@@ -104,7 +104,7 @@ def at_map(tensor: Tensor, location: str, name: str) -> Tensor:
 
 
 def fold(network: Network, features: GraphState) -> Folded:
-    """What all steps share, of encoded inputs."""
+    """The parts that all steps share, computed from encoded inputs."""
     size, readouts, dtype = network.hidden_size, network.decoders.readouts, precise(features.nodes)
     parts: Parts = {}
     for location, maps in maps_of(network).items():
@@ -141,7 +141,7 @@ def _of_states(readout: ConcatLinear) -> Tensor:
 
 
 def unfold(network: Network, folded: Folded, batch: int, num_nodes: int) -> Parts:
-    """The parts by name, of so many graphs of so many nodes."""
+    """The parts by name, for `batch` graphs of `num_nodes` nodes."""
     parts = dict(folded.edges)
     shapes = _shapes(network, batch, num_nodes)
     for is_precise, vector in ((False, folded.vector), (True, folded.precise)):
@@ -202,7 +202,8 @@ def _shapes(network: Network, batch: int, num_nodes: int) -> dict[str, tuple[int
 
 
 def _is_precise(network: Network, name: str, shape: tuple[int, ...]) -> bool:
-    """Whether a part is kept in float32 or better: what is small and added up; not what matrix products take."""
+    """Whether a part is kept in float32 or better: small parts that are summed are, operands of matrix products are
+    not."""
     kind, _, map_name = name.partition(".")
     match kind:
         case "made":

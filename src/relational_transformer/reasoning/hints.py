@@ -1,4 +1,4 @@
-"""Hints fed back: what a step sees of the predictions of the step before, and teacher forcing."""
+"""The feedback of hints: the form in which a step sees the predictions of the last one, and teacher forcing."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -13,15 +13,16 @@ from .features import FeatureGroup, Packed
 from .permutations import decide_permutation
 
 HintFeedback = Literal["paper", "soft", "hard", "hard_on_eval"]
-"""How a network sees its own hints: `paper`, decisions, and scalars with gradients; `soft`, probabilities with
-gradients; `hard`, the paper's way without any gradient; `hard_on_eval`, soft in training and hard in evaluation."""
+"""The form in which a network sees its own hints. `paper`: decisions, with gradients for scalars alone; `soft`:
+probabilities with gradients; `hard`: as `paper`, without any gradient; `hard_on_eval`: soft in training, hard in
+evaluation."""
 
 Feeding = Literal["paper", "soft", "hard"]
-"""The same at one place, in training or in evaluation."""
+"""The form of hints in training, or in evaluation."""
 
 
 def feeding_of(feedback: HintFeedback, *, training: bool) -> Feeding:
-    """How hints are fed back in training, or in evaluation."""
+    """The form of hints in training, or in evaluation."""
     if feedback == "hard_on_eval":
         return "soft" if training else "hard"
     return feedback
@@ -33,9 +34,9 @@ def passes_gradients(group: FeatureGroup, feeding: Feeding) -> bool:
 
 
 def decide(group: FeatureGroup, logits: Tensor, node_mask: Tensor | None = None) -> Tensor:
-    """What packed logits say, in the form of data: mask > 0, one-hot or index of the largest (the first, if equal).
+    """Packed logits as data: mask > 0, one-hot or index of the largest (the first of equals).
 
-    Scalars are passed on as they are, gradients included; nothing else has a gradient.
+    Scalars are unchanged and keep their gradients. Nothing else has a gradient.
     """
     if group.type == Type.SCALAR:
         return logits
@@ -47,14 +48,14 @@ def decide(group: FeatureGroup, logits: Tensor, node_mask: Tensor | None = None)
 
 
 def soften(group: FeatureGroup, logits: Tensor) -> Tensor:
-    """What packed logits say as probabilities, in the form of logits; scalars as they are. All have gradients."""
+    """Packed logits as probabilities, in the form of logits. Scalars are unchanged. All have gradients."""
     if group.type == Type.SCALAR:
         return logits
     return logits.sigmoid() if group.type == Type.MASK else logits.softmax(-2)
 
 
 def feed_own(group: FeatureGroup, logits: Tensor, feeding: Feeding) -> Tensor:
-    """What a step sees of logits of the step before."""
+    """The form in which a step sees the logits of the last one."""
     if feeding == "soft":
         return soften(group, logits)
     return decide(group, logits.detach() if feeding == "hard" else logits)
@@ -67,7 +68,7 @@ def feed_hints(
     teacher_forced: Tensor,
     feeding: Feeding = "paper",
 ) -> Packed:
-    """The hints a step sees: true ones for examples that are `teacher_forced` (bool [B]), else the model's own."""
+    """The hints that a step sees: true ones for `teacher_forced` examples (bool [B]), else the model's own."""
     hints: Packed = {}
     for group in groups:
         true, own = truth[group.key], feed_own(group, logits[group.key], feeding)

@@ -1,4 +1,4 @@
-"""Losses of CLRS-30: each hint and each output is averaged over its own elements, and all are added up."""
+"""The losses of CLRS-30: the mean over the elements of each hint and of each output, summed over all of them."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ MASKED = -1
 
 
 class Elements(NamedTuple):
-    """The loss of every element of a group, and how much each element counts (0 where it is masked or absent).
+    """The loss of every element of a group, and the weight of each element (0 where it is masked or absent).
 
     Shapes: [..., B, F] for mask_ones and features of graphs, [..., B, N, F] or [..., B, N, N, F] otherwise; `counts`
     broadcasts to `losses`.
@@ -28,8 +28,8 @@ class Elements(NamedTuple):
 
 
 def element_losses(group: FeatureGroup, logits: Tensor, truth: Tensor, node_mask: Tensor | None = None) -> Elements:
-    """Squared error of scalars, cross-entropy of everything else, by element, in float32 or better. The probabilities
-    of permutations are what Sinkhorn's iterations make of the logits.
+    """The squared error of scalars and the cross-entropy of all others, by element, in float32 or better. The
+    probabilities of permutations come from the logits by Sinkhorn's iterations.
 
     Shapes: as in `FeatureGroup`, without steps in front.
     """
@@ -50,14 +50,14 @@ def element_losses(group: FeatureGroup, logits: Tensor, truth: Tensor, node_mask
 
 
 def log_probabilities(logits: Tensor) -> Tensor:
-    """log softmax(x)_j = x_j - m - log sum_k exp(x_k - m) along axis -2, m the largest, with a gradient that adds up to
-    nothing however small it is.
+    """log softmax(x)_j = x_j - m - log sum_k exp(x_k - m) along axis -2, m the largest, with a gradient whose sum is
+    exactly zero.
 
-    A softmax does not see what all logits have in common, so whatever moves them together (their bias, what a pointer's
-    own node says) should get no gradient. With `log_softmax` it does: of a choice that is learnt perfectly, 1 - p is
-    rounded to 0 while all others keep their p_j, the sum is always positive, and where nothing else is left to learn
-    Adam makes full steps of it, always the same way. Here m is differentiated as well: the largest logit gets what the
-    others lose.
+    A softmax does not depend on a shift of all logits, so parameters that shift them (their bias, a pointer's own node)
+    should get no gradient. With `log_softmax` they do: for a perfectly learnt choice, 1 - p is rounded to 0 while the
+    others keep their p_j, so the sum is always positive. Where nothing else is left to learn, Adam scales this up to
+    full steps in one direction. Here m is differentiated as well, so that the gradient of the largest logit cancels
+    those of the others.
     """
     relative = logits - logits.amax(-2, keepdim=True)
     return relative - relative.exp().sum(-2, keepdim=True).log()
@@ -90,9 +90,9 @@ def output_losses(group: FeatureGroup, logits: Tensor, truth: Tensor, node_mask:
 
 
 def hint_counts(group: FeatureGroup, truth: Tensor, is_target: Tensor, node_mask: Tensor | None = None) -> Tensor:
-    """How many elements of each hint count in all steps together, [F]: what its losses are divided by.
+    """The number of elements of each hint that count, over all steps, [F]. Its losses are divided by this.
 
-    It depends on data alone, so the loss can be added up step by step. Shapes: truth [T, B, ...], is_target [T, B].
+    It depends on data alone, so the loss can be summed step by step. Shapes: truth [T, B, ...], is_target [T, B].
     """
     counted = element_counts(group, truth, node_mask)
     counted = counted & is_target.reshape(is_target.shape + (1,) * (counted.dim() - 2))
@@ -107,7 +107,7 @@ def hint_losses(
     totals: Tensor,
     node_mask: Tensor | None = None,
 ) -> Tensor:
-    """What one step adds to the loss of every hint of a group, [F].
+    """The contribution of one step to the loss of every hint of a group, [F].
 
     Args:
         logits: predictions of this step.

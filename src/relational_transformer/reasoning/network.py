@@ -22,7 +22,8 @@ HintMode = Literal["encoded_decoded", "decoded_only", "none"]
 
 
 class EncodedInputs(NamedTuple):
-    """The inputs of a batch, encoded once for all steps. The adjacency, bool [B, N, N], is there where it is used."""
+    """The inputs of a batch, encoded once for all steps. The adjacency, bool [B, N, N], is None where it is not
+    used."""
 
     features: GraphState
     adjacency: Tensor | None
@@ -30,13 +31,13 @@ class EncodedInputs(NamedTuple):
 
 
 class Carry(NamedTuple):
-    """What goes from step to step.
+    """The state that is carried from step to step.
 
     Attributes:
         hidden: the processor's state.
         hints: packed logits of the hints of the last step.
         outputs: packed logits of the outputs, as of each example's last step so far.
-        hint_losses: what the steps so far add to the loss of every hint, [F] by key; stays zero outside training.
+        hint_losses: the sum of the loss of every hint over the steps so far, [F] by key; zero outside training.
     """
 
     hidden: GraphState
@@ -58,7 +59,7 @@ class Losses(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """Logits by name: of outputs [B, ...], and of hints [steps, B, ...] where they were asked for.
+    """Logits by name: of outputs [B, ...], and with `keep_hints` of hints [steps, B, ...].
 
     Logits of a permutation are those of single pointers, before Sinkhorn's iterations (`permutations.py`).
 
@@ -76,15 +77,15 @@ class Network(nn.Module):
 
     Args:
         algorithm: a name in `clrs.SPECS`, or a spec.
-        processor: what runs at every step.
-        hidden_size: of all vectors; must be the processor's.
+        processor: the network that runs at every step.
+        hidden_size: the size of all vectors, that of the processor.
         pointers_from_edges: decode node pointers from edge vectors alone, as the paper's RT does.
-        hint_mode: hints are fed in and predicted, predicted only, or not used.
-        hint_feedback: what a step sees of predicted hints: `paper`, decisions, and scalars with gradients; `soft`,
-            probabilities with gradients; `hard`, as the paper but without gradients; `hard_on_eval`, soft in training.
-        small_scalar_hints: the encoders of scalar hints start with small weights, as if there were `hidden_size` hints.
+        hint_mode: whether hints are inputs and outputs of a step, only outputs, or not used.
+        hint_feedback: the form in which a step sees predicted hints, see `HintFeedback`.
+        small_scalar_hints: initialise the encoders of scalar hints with small weights, as if there were `hidden_size`
+            hints.
 
-    `activation_dtype` says in which dtype vectors are kept between steps; None is the parameters' own.
+    `activation_dtype` is the dtype of vectors between steps; None for that of the parameters.
 
     A training loss is `network(batch, teacher_forced)`. A loop of your own calls `encode_inputs`, `initial_carry`,
     `training_step` for every one of `steps`, and `losses`: pure functions of tensors, to compile, capture or vmap.
@@ -153,7 +154,7 @@ class Network(nn.Module):
         lengths: Tensor,
         node_mask: Tensor | None = None,
     ) -> Batch:
-        """Features by name, as `clrs.sample` gives them, made into a batch."""
+        """Pack features by name, as `clrs.sample` returns them, into a batch."""
         check_lengths(lengths)
         if node_mask is not None and (not isinstance(node_mask, Tensor) or node_mask.dtype != torch.bool):
             raise ValueError(f"node_mask must be a bool tensor [B, N], got {shown(node_mask)}")
@@ -161,7 +162,7 @@ class Network(nn.Module):
         return Batch(*packed, lengths, node_mask)
 
     def noise_shape(self, num_nodes: int) -> tuple[int, ...] | None:
-        """Shape of `Batch.noise` for one example; None where no output is a permutation."""
+        """The shape of `Batch.noise` for one example; None where no output is a permutation."""
         shapes = [group.logits_shape(num_nodes) for group in self.outputs if group.is_permutation]
         return shapes[0] if shapes else None
 
@@ -169,7 +170,7 @@ class Network(nn.Module):
         """The training loss of a batch.
 
         Args:
-            batch: what `pack` makes.
+            batch: a batch made by `pack`.
             teacher_forced: bool [T - 1, B], True where the step sees the true hints and not the model's own; the first
                 step always does.
         """
@@ -182,15 +183,15 @@ class Network(nn.Module):
         return self.losses(batch, carry)
 
     def steps(self, batch: Batch, teacher_forced: Tensor) -> list[Step]:
-        """What each step of a batch is given and asked."""
+        """The steps of a batch."""
         return make_steps(batch.hints, self.schedule(batch, teacher_forced))
 
     def schedule(self, batch: Batch, teacher_forced: Tensor) -> Schedule:
-        """The same without the hints, by `make_schedule`."""
+        """The steps without the hints, by `make_schedule`."""
         return make_schedule(self.hints, batch, teacher_forced)
 
     def encode_inputs(self, inputs: Packed, node_mask: Tensor | None = None) -> EncodedInputs:
-        """Encode what does not change from step to step."""
+        """Encode the inputs, which do not change from step to step."""
         num_nodes = inputs["node_scalar"].shape[-2]
         encoded = self._encode(self.input_encoder, inputs, num_nodes, node_mask)
         nodes = encoded.nodes
@@ -205,7 +206,7 @@ class Network(nn.Module):
         return EncodedInputs(GraphState(nodes, edges, globals), adjacency, node_mask)
 
     def initial_carry(self, inputs: EncodedInputs) -> Carry:
-        """Before the first step all is zero."""
+        """The carry before the first step, all zeros."""
         nodes, edges, globals = inputs.features
         assert edges is not None
         assert globals is not None
@@ -251,12 +252,12 @@ class Network(nn.Module):
     def advance(
         self, inputs: EncodedInputs, carry: Carry, hints: Packed, teacher_forced: Tensor, keeps_output: Tensor
     ) -> Carry:
-        """One step of an evaluation from carry to carry: `teacher_forced` [B] examples see `hints`, others the carried
+        """One step of an evaluation, from carry to carry. `teacher_forced` examples [B] see `hints`, others the carried
         predictions."""
         return self._advance(inputs, carry, hints, teacher_forced, keeps_output, self.feeding(training=False))
 
     def feeding(self, *, training: bool) -> Feeding:
-        """How predicted hints are fed back, in training or in evaluation."""
+        """The form in which predicted hints are fed back, in training or in evaluation."""
         return feeding_of(self.hint_feedback, training=training)
 
     def learns_through(self, group: FeatureGroup) -> bool:
@@ -279,17 +280,17 @@ class Network(nn.Module):
         return Carry(hidden, hint_logits, keep(keeps_output, output_logits, carry.outputs), carry.hint_losses)
 
     def training_step(self, inputs: EncodedInputs, carry: Carry, step: Step) -> Carry:
-        """`advance` in training, with the hint losses of the step added up."""
+        """`advance` in training, which also adds the hint losses of the step."""
         feeding = self.feeding(training=True)
         carried = self._advance(inputs, carry, step.hints, step.teacher_forced, step.keeps_output, feeding)
         added = self.add_hint_losses(carry.hint_losses, carried.hints, step, inputs.node_mask)
-        # Where the next step sends no gradient back, nothing is kept for it.
+        # Without gradients from the next step, no activations are kept for them.
         learnt = {group.key for group in self.hints if self.learns_through(group)}
         kept = {key: logits if key in learnt else logits.detach() for key, logits in carried.hints.items()}
         return Carry(carried.hidden, kept, carried.outputs, added)
 
     def add_hint_losses(self, so_far: Packed, logits: Packed, step: Step, node_mask: Tensor | None = None) -> Packed:
-        """The losses of all hints, [F] by key, with those of this step's logits."""
+        """The losses of all hints, [F] by key, with those of this step added."""
         added: Packed = {}
         for group in self.hints:
             key = group.key
@@ -299,7 +300,7 @@ class Network(nn.Module):
         return added
 
     def losses(self, batch: Batch, carry: Carry) -> Losses:
-        """The loss after the last step: output losses, and the hint losses added up on the way."""
+        """The loss after the last step: output losses, and the sum of hint losses over the steps."""
         of_outputs: Packed = {}
         for group in self.outputs:
             logits = carry.outputs[group.key]
@@ -332,7 +333,7 @@ class Network(nn.Module):
             first_hints: packed hints of step 0, [B, ...].
             lengths: number of hints of each example, [B]; the outputs are those of step max(0, length - 2).
             node_mask: bool [B, N].
-            num_steps: by default what the longest example needs.
+            num_steps: by default that of the longest example.
             keep_hints: also return the logits of all hints.
         """
         check_prediction(self, inputs, first_hints, lengths, node_mask)
@@ -365,18 +366,18 @@ class Network(nn.Module):
 
 
 def find_spec(algorithm: str | Spec) -> Spec:
-    """The spec of an algorithm by its name, or the one that was given."""
+    """The spec of an algorithm by its name, or the given one."""
     if not isinstance(algorithm, str):
         check_spec("algorithm", algorithm)
         return algorithm
     if algorithm not in SPECS:
-        raise ValueError(f"no algorithm is called {algorithm!r}; there are {', '.join(SPECS)}")
+        raise ValueError(f"there is no algorithm {algorithm!r}; the algorithms are {', '.join(SPECS)}")
     return SPECS[algorithm]
 
 
 def keep(is_kept: Tensor, new: Packed, old: Packed) -> Packed:
-    """New logits for the examples that `is_kept` [B] says, old ones for the others. They keep their order, so that to
-    the compiler all steps are alike."""
+    """New logits for examples with `is_kept` [B], old ones for the others. The order of keys stays the same, so that
+    all steps share one compiled function."""
     return {key: new[key].where(is_kept.reshape(-1, *(1,) * (last.dim() - 1)), last) for key, last in old.items()}
 
 
@@ -390,6 +391,7 @@ def _add(vectors: Tensor | None, more: Tensor | None) -> Tensor:
 
 
 def _parts(features: Tensor | None, hidden: Tensor | None, new: Tensor | None) -> Parts:
-    """What decoders read: features alone where the processor makes no such vectors, and those that are there."""
+    """The parts that decoders read: features alone if the processor has no such vectors, and the parts that are not
+    None."""
     assert features is not None
     return tuple(part for part in (features, hidden, new) if part is not None)

@@ -5,8 +5,8 @@ Logits over a temperature, nothing on the diagonal, are normalised over rows and
 $$X = l / \tau - 10^6 I \qquad X \leftarrow X - \log \textstyle\sum_j e^{X_{ij}} \qquad
 X \leftarrow X - \log \textstyle\sum_i e^{X_{ij}}$$
 
-After 10 turns X is the logarithm of a matrix that training compares with a permutation. A prediction takes 50 more.
-Sinkhorn's iterations see nothing of a step, so they are made once, of the logits of the last one.
+After 10 iterations X is the logarithm of a matrix that training compares with a permutation. A prediction takes 50
+more. The iterations are made once, on the logits of the last step.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ ABSENT = -1e9
 
 
 def log_permutation(logits: Tensor, node_mask: Tensor | None = None) -> Tensor:
-    """What a loss reads: the logarithm of a nearly doubly stochastic matrix, in float32 or better.
+    """The logarithm of a nearly doubly stochastic matrix, for a loss, in float32 or better.
 
     Shapes: logits [..., N, N, F] from node i to node j -> the same; node_mask bool [..., N].
     """
@@ -34,7 +34,7 @@ def log_permutation(logits: Tensor, node_mask: Tensor | None = None) -> Tensor:
 
 
 def soft_permutation(logits: Tensor, node_mask: Tensor | None = None, iterations: int = MORE_ITERATIONS) -> Tensor:
-    """What a prediction is: a doubly stochastic matrix. Shapes as in `log_permutation`."""
+    """A doubly stochastic matrix, for a prediction. Shapes as in `log_permutation`."""
     return sinkhorn(log_permutation(logits, node_mask), iterations, node_mask).exp()
 
 
@@ -44,7 +44,7 @@ def decide_permutation(logits: Tensor, node_mask: Tensor | None = None) -> Tenso
 
 
 def sinkhorn(logits: Tensor, iterations: int, node_mask: Tensor | None = None) -> Tensor:
-    """So many turns on logits [..., N, N, F]. An absent node points to itself, and no other node does."""
+    """Run `iterations` iterations on logits [..., N, N, F]. Absent nodes, and no others, point to themselves."""
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32)) / TEMPERATURE
     own = torch.eye(logits.shape[-2], dtype=torch.bool, device=logits.device).unsqueeze(-1)
     logits = torch.where(own, logits + FORBIDDEN, logits)
@@ -69,7 +69,8 @@ def gumbel(uniform: Tensor) -> Tensor:
 
 
 def first_nodes(groups: Iterable[FeatureGroup]) -> dict[str, str]:
-    """By key: for a group of permutations the group that masks their first nodes, as `pred_mask` does of `pred`."""
+    """By the key of a group of permutations, the key of the group that marks their first nodes, as `pred_mask` does for
+    `pred`."""
     groups = tuple(groups)
     masks = {group.names: group.key for group in groups if not group.is_permutation}
     wanted = {group.key: tuple(f"{name}_mask" for name in group.names) for group in groups if group.is_permutation}
@@ -77,6 +78,7 @@ def first_nodes(groups: Iterable[FeatureGroup]) -> dict[str, str]:
 
 
 def point_to_themselves(pointers: Tensor, is_first: Tensor) -> Tensor:
-    """Pointers [..., N, F] of an order: its first node (bool [..., N, F]) has none before it, and points to itself."""
+    """Pointers [..., N, F] of an order in which the first node (bool [..., N, F]) points to itself, as it has no
+    predecessor."""
     nodes = torch.arange(pointers.shape[-2], device=pointers.device).unsqueeze(-1)
     return torch.where(is_first, nodes, pointers)

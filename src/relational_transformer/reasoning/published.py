@@ -1,8 +1,8 @@
-"""The published model's parameters by the names they have there, each with its place in our network.
+"""The places of the published model's parameters in our network, by their published names.
 
 The authors' implementation (JAX and Haiku) numbers the Linears of a module in the order of their creation: `linear`,
 `linear_1`, ... Several of them are stacked into one parameter here. In the implementation of the modern protocol a
-processor has one layer, whose names do not count it.
+processor has one layer, whose number is not in the names.
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ class Place(NamedTuple):
 
 
 def published_places(network: Network, *, modern: bool = False) -> dict[str, Place]:
-    """Where each published parameter, named `module|parameter`, lies in a network; `modern` names are those of the
+    """The place of each published parameter, named `module|parameter`, in a network. `modern` names are those of the
     implementation of the modern protocol."""
     places: dict[str, Place] = {}
     for name, module in network.named_modules():
@@ -50,7 +50,7 @@ def published_places(network: Network, *, modern: bool = False) -> dict[str, Pla
 
 @torch.no_grad()
 def load_published(network: Network, parameters: Mapping[str, Tensor], *, modern: bool = False) -> None:
-    """Fill a network with published parameters; each must find its place, and each place its parameter."""
+    """Copy published parameters into a network. The names must match exactly."""
     places = published_places(network, modern=modern)
     if unmatched := sorted(set(places) ^ set(parameters)):
         raise ValueError(f"parameters on one side only: {', '.join(unmatched)}")
@@ -61,7 +61,7 @@ def load_published(network: Network, parameters: Mapping[str, Tensor], *, modern
 
 
 def _places(name: str, module: nn.Module, modern: bool) -> Iterator[tuple[str, Place]]:
-    """Places of the parameters that lie in one module and that its kind knows published names for."""
+    """The places of the parameters of one module, by the published names of its kind."""
     index = name.rsplit(".", 1)[-1]
     match module:
         case RelationalTransformer():

@@ -1,4 +1,4 @@
-"""Scores of CLRS-30: F1 of masks and the share of right choices, over all elements of a whole split at once."""
+"""The scores of CLRS-30: F1 of masks and the share of right choices, over all elements of a split."""
 
 from collections.abc import Iterable
 
@@ -21,7 +21,7 @@ def count(
     node_mask: Tensor | None = None,
     example_mask: Tensor | None = None,
 ) -> Tensor:
-    """What a score is made of, [3, F]; counts of several batches are added up before a score is taken of them.
+    """The counts for a score, [3, F]. Counts of several batches are summed before the score is computed.
 
     | type | row 0 | row 1 | row 2 |
     |---|---|---|---|
@@ -83,8 +83,8 @@ def count_all(
 ) -> Packed:
     """`count` for every group, by key.
 
-    Permutations whose first node is an output of its own (`pred_mask` of `pred`) count as the pointers that both make
-    together, and the mask not by itself.
+    Permutations whose first node is a separate output (`pred_mask` of `pred`) are counted together with it, as
+    pointers. The mask does not count by itself.
     """
     groups = tuple(groups)
     masks = first_nodes(groups)
@@ -105,7 +105,7 @@ def count_all(
 def score(group: FeatureGroup, counts: Tensor) -> Tensor:
     """The score of every feature of a group, [F], from its counts [3, F] (an error, in the case of scalars).
 
-    Precision and recall are 1 where there is nothing to be precise about or to recall.
+    Precision and recall are 1 where they are undefined.
     """
     first, second, third = counts.unbind(0)
     if group.type != Type.MASK:
@@ -117,7 +117,7 @@ def score(group: FeatureGroup, counts: Tensor) -> Tensor:
 
 
 def score_all(groups: Iterable[FeatureGroup], counts: Packed) -> dict[str, Tensor]:
-    """Scores by name, of what was counted."""
+    """The scores by name, from counts."""
     groups = tuple(groups)
     return unpack(groups, {group.key: score(group, counts[group.key]) for group in groups if group.key in counts})
 
@@ -128,7 +128,7 @@ def mean_score(groups: Iterable[FeatureGroup], counts: Packed) -> Tensor:
 
 
 def score_hints(groups: Iterable[FeatureGroup], logits: Packed, truth: Packed, lengths: Tensor) -> dict[str, Tensor]:
-    """How well each hint is predicted: the mean over steps of its score, each step weighing what examples it has.
+    """The score of each hint: the mean over steps, weighted by the number of examples that have the step.
 
     Shapes: packed logits [T - 1, B, ...] of hints 1 ... T - 1, packed true hints [T, B, ...], lengths [B].
     """

@@ -1,4 +1,4 @@
-"""What each step of a batch of trajectories is given and asked."""
+"""The steps of a batch of trajectories: their hints, targets and masks."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -18,7 +18,7 @@ class Step(NamedTuple):
         next_hints: true hints at the next one, to be predicted.
         teacher_forced: which examples see the true hints, bool [B]; the others see the model's own.
         is_target: which examples have a next hint, bool [B].
-        keeps_output: whose outputs replace those of the steps before, bool [B].
+        keeps_output: which examples replace their outputs of earlier steps, bool [B].
         totals: how many elements of every hint count in the whole trajectory, [F] by key.
     """
 
@@ -31,7 +31,7 @@ class Step(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """The steps of a batch without their hints: for each of them what `Step` says of the examples, bool [steps, B]."""
+    """The steps of a batch without their hints: the masks of `Step` for all steps, bool [steps, B]."""
 
     teacher_forced: Tensor
     is_target: Tensor
@@ -40,7 +40,7 @@ class Schedule(NamedTuple):
 
 
 def make_schedule(hints: Iterable[FeatureGroup], batch: Batch, teacher_forced: Tensor) -> Schedule:
-    """The max(1, T - 1) steps of a batch, given noise [T - 1, B] that says who sees the true hints.
+    """The max(1, T - 1) steps of a batch. `teacher_forced` [T - 1, B] says which examples see the true hints.
 
     The outputs of an example are those of its step max(0, length - 2); steps beyond its length change nothing.
     """
@@ -57,7 +57,7 @@ def make_schedule(hints: Iterable[FeatureGroup], batch: Batch, teacher_forced: T
 
 
 def make_steps(hints: Packed, schedule: Schedule) -> list[Step]:
-    """All steps, of hints [T, ...] and schedule: step t sees hints t and predicts hints t + 1."""
+    """All steps, from hints [T, ...] and a schedule: step t sees hints t and predicts hints t + 1."""
     forced, is_target, keeps_output, totals = schedule
     return [
         Step(
@@ -73,7 +73,7 @@ def make_steps(hints: Packed, schedule: Schedule) -> list[Step]:
 
 
 ALIGNMENT = 16
-"""Bytes. The compiler copies what does not begin at a multiple of it."""
+"""The alignment of rows in bytes. The compiler copies unaligned tensors."""
 
 
 def aligned_rows(tensor: Tensor) -> Tensor:

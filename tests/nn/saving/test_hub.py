@@ -128,13 +128,13 @@ def test_a_folder_goes_before_the_hub(hub: FolderHub, tmp_path: Path, monkeypatc
 
 class TestMistakesAreToldInOneSentence:
     def test_a_name_that_is_nowhere(self, hub: FolderHub):
-        message = "no folder 'you/nothing' is there, nor such a model on the Hub: cannot be found anywhere"
+        message = "there is no folder 'you/nothing', and no such model on the Hub: cannot be found anywhere"
         with pytest.raises(ValueError, match=message):
             RelationalTransformer.from_pretrained("you/nothing")
 
     @pytest.mark.parametrize("folder", ["nothing", "./nothing", "a/b/c", "/you/nothing", Path("you/nothing")])
     def test_what_can_only_be_a_folder_is_not_looked_for_on_the_hub(self, hub: FolderHub, folder: Path | str):
-        with pytest.raises(ValueError, match=r"is no saved model: it has no config\.json"):
+        with pytest.raises(ValueError, match=r"is not a saved model: it has no config\.json"):
             RelationalTransformer.from_pretrained(folder)
 
     def test_a_name_the_hub_refuses(self, hub: FolderHub, monkeypatch: pytest.MonkeyPatch):
@@ -142,7 +142,7 @@ class TestMistakesAreToldInOneSentence:
             raise huggingface_hub.errors.HFValidationError("no such\nuser")
 
         monkeypatch.setattr(hub, "create_repo", refuse)
-        with pytest.raises(ValueError, match="the Hub did not take 'you/layer': no such user"):
+        with pytest.raises(ValueError, match="the Hub refused 'you/layer': no such user"):
             make_layer().push_to_hub("you/layer")
 
     def test_huggingface_hub_is_missing(self):

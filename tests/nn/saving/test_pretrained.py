@@ -384,7 +384,7 @@ class TestMistakesAreToldInOneSentence:
     def test_a_missing_file(self, tmp_path: Path, name: str):
         make_layer().save_pretrained(tmp_path)
         (tmp_path / name).unlink()
-        with pytest.raises(ValueError, match=f"is no saved model: it has no {name}"):
+        with pytest.raises(ValueError, match=f"is not a saved model: it has no {name}"):
             RelationalTransformerLayer.from_pretrained(tmp_path)
 
     @pytest.mark.parametrize(

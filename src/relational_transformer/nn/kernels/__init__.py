@@ -1,4 +1,5 @@
-"""Fused GPU versions of what `nn` computes. What is named here is all that other code uses; the modules are internal.
+"""Fused GPU versions of functions of `nn`. Other code uses only the names that are exported here; the modules are
+internal.
 
 - `relational_attention` and `edge_update`, under the names of the functions that they replace, where `enabled` says so;
 - `pointer_scores`, where `scores_pointers` does;
@@ -43,7 +44,7 @@ _IN_TRITON = {"relational_attention": "attention", "edge_update": "edges", "poin
 
 
 def __getattr__(name: str) -> Any:
-    """Load an operation written in Triton when it is first asked for: most models never call one."""
+    """Import an operation written in Triton when it is first used: most models never call one."""
     if name not in _IN_TRITON:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     operation = getattr(import_module(f".{_IN_TRITON[name]}", __name__), name)

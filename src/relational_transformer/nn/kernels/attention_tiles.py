@@ -53,7 +53,7 @@ class AttentionSizes:
 
 
 def parts_of_keys(keys: int, most: int) -> int:
-    """Into how many parts to split the keys of a row, at most so many, none of them empty.
+    """The number of parts into which the keys of a row are split: at most `most`, none of them empty.
 
     >>> parts_of_keys(256, 3), parts_of_keys(64, 3), parts_of_keys(40, 100), parts_of_keys(64, 0)
     (3, 2, 3, 1)
@@ -97,7 +97,7 @@ def parts_of_edges(edges: Tensor, width: int, buffer_bytes: int) -> list[Part]:
 
 
 def equal_parts(count: int, most: int) -> int:
-    """The size of the parts that so many things are cut into, at most so large.
+    """The size of about equal parts of `count` elements: at most `most`.
 
     >>> equal_parts(32, 10), equal_parts(4, 10), equal_parts(7, 1)
     (8, 4, 1)

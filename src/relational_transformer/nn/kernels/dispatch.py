@@ -1,4 +1,4 @@
-"""Which path runs: the fused kernels or the plain implementation.
+"""The choice between fused kernels and the plain implementation.
 
 The default, ``auto``, takes the kernels that were measured to be faster than the compiled plain path
 (docs/performance.md): a whole layer as one kernel, where it fits (`whole_layer.is_one_kernel`), those of attention and
@@ -21,9 +21,10 @@ Mode = bool | Literal["auto"]
 SUPPORTED_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 LARGE_GRAPH = 64
-"""Nodes from which on attention and edge update were measured to be faster as kernels; in between nobody has looked."""
+"""The number of nodes from which attention and edge update were measured to be faster as kernels. Smaller graphs that
+do not fit one kernel have not been measured."""
 MOST_CHOICES = 128
-"""Nodes that the kernel of pointer scores can choose among: a program has all of them."""
+"""The largest number of nodes for the kernel of pointer scores, in which one program reads all of them."""
 ENVIRONMENT_MODES: dict[str, Mode] = {"auto": "auto", "on": True, "off": False}
 
 
@@ -55,7 +56,7 @@ def current_mode() -> Mode:
 
 
 def available(tensor: Tensor) -> bool:
-    """Whether the kernels can run on this tensor: its device, its dtype, and Triton is installed."""
+    """Whether kernels can run on this tensor: by its device and dtype, and if Triton is installed."""
     if not HAS_TRITON or tensor.dtype not in SUPPORTED_DTYPES:
         return False
     if tensor.is_cuda:
@@ -64,14 +65,14 @@ def available(tensor: Tensor) -> bool:
 
 
 def are_faster(num_nodes: int, dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether attention and edge update are known to take less time as kernels than compiled: in bfloat16, on large
-    graphs, on Hopper (and, as is supposed, later cards). They take half of the memory as well."""
+    """Whether kernels of attention and edge update are known to be faster than compiled code: in bfloat16, on large
+    graphs, on Hopper and (not measured) later cards. They also need half the memory."""
     return dtype == torch.bfloat16 and on_hopper(device) and num_nodes >= LARGE_GRAPH
 
 
 def scores_pointers(rows: Tensor, num_choices: int) -> bool:
-    """Whether scores of pointers from these rows should come from their kernel: on Hopper (and, as is supposed, later
-    cards), and wherever else kernels are asked for."""
+    """Whether the kernel should compute scores of pointers from these rows: on Hopper and (not measured) later cards,
+    and wherever kernels are switched on."""
     if num_choices > MOST_CHOICES or not available(rows):
         return False
     if _mode == "auto":
@@ -85,9 +86,9 @@ def on_hopper(device: torch.device) -> bool:
 
 
 def is_exporting() -> bool:
-    """Whether a model is being exported, which may then run elsewhere, where there are no kernels.
+    """Whether a model is being exported: it may then run on a machine without kernels.
 
-    It is `torch.compiler.is_exporting()`, which torch 2.11 takes for true wherever it compiles.
+    This replaces `torch.compiler.is_exporting()`, which in torch 2.11 is true whenever torch compiles.
     """
     return torch.compiler._is_exporting_flag
 

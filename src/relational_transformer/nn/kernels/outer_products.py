@@ -33,8 +33,8 @@ def sum_of_outer_products(left: Tensor, right: Tensor) -> Tensor:
 
 
 def parts_of_outer_products(left: Tensor, right: Tensor, parts: int) -> Tensor:
-    """The same before the last sum, [S, parts, A, B], of contiguous tensors whose rows so many parts share evenly; and
-    float32 as exact as the kernels' products are."""
+    """The partial sums, [S, parts, A, B], of contiguous tensors whose rows are divisible by `parts`. Float32 is as
+    exact as the kernels' products."""
     if left.dtype != torch.float32:
         return products_of_parts(left, right, parts)
     return precise_products_of_parts(left, right, parts)
@@ -57,8 +57,8 @@ def float_product(left: Tensor, right: Tensor) -> Tensor:
 
 
 def parts_of_rows(rows: int, tiles: int) -> int:
-    """Into how many parts of one length, no shorter than a kernel's tile, to cut the rows of a product that has so many
-    tiles of results.
+    """The number of equal parts, no shorter than a kernel's tile, into which the rows of a product with `tiles` tiles
+    of results are cut.
 
     >>> parts_of_rows(4 * 256 * 256, 1), parts_of_rows(32 * 64 * 64, 6), parts_of_rows(4 * 16 * 16, 200)
     (128, 16, 1)
@@ -68,8 +68,8 @@ def parts_of_rows(rows: int, tiles: int) -> int:
 
 
 def precise_products_of_parts(left: Tensor, right: Tensor, parts: int) -> Tensor:
-    """sum_r left_r right_r^T [S, parts, A, B] of left [S, R, A] and right [S, R, B], both contiguous, over each of so
-    many parts of the rows, all of one length."""
+    """sum_r left_r right_r^T [S, parts, A, B] of left [S, R, A] and right [S, R, B], both contiguous, over each of
+    `parts` equal parts of the rows."""
     seeds, rows, width = left.shape
     columns = right.shape[-1]
     sums = left.new_empty(seeds, parts, width, columns)

@@ -26,7 +26,7 @@ PAIRS = 64
 """Rows times choices that a program works on at once, unless the choices of one row are more: with 64 channels, 32
 maxima a thread."""
 PROGRAMS = 4 * MULTIPROCESSORS
-"""Of the backward pass, at least: with fewer, the rows of a graph are shared out."""
+"""The least number of programs of the backward pass: with fewer, the rows of a graph are split."""
 
 
 def pointer_scores(rows: Tensor, choices: Tensor, weight: Tensor) -> Tensor:
@@ -131,7 +131,7 @@ def _sizes(num_choices: int, features: int, channels: int) -> dict[str, Any]:
 
 
 def _parts(count: int, rows: int, programs: int) -> int:
-    """Into how many parts to share out the rows of a graph, where so many programs take all of them."""
+    """The number of parts into which the rows of a graph are split, given the number of programs without splitting."""
     return max(1, min(triton.cdiv(count, rows), triton.cdiv(PROGRAMS, programs)))
 
 
@@ -152,7 +152,7 @@ def _load_weight(pointer, seed, feature, FEATURES: tl.constexpr, CHANNELS: tl.co
 
 @triton.jit
 def _largest(ours, theirs):
-    """The larger one; what is not a number stays none, so that a seed that has diverged is seen."""
+    """The maximum, which propagates NaN, so that a diverged seed is detected."""
     return tl.maximum(ours, theirs, propagate_nan=tl.PropagateNan.ALL)
 
 

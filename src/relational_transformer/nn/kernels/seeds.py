@@ -18,7 +18,7 @@ def fold_axis(tensor: Tensor, axis: int | None, size: int) -> Tensor:
 
 
 def unfold_axis(tensor: Tensor, size: int) -> Tensor:
-    """Take it apart again: [V * S, ...] -> [V, S, ...]."""
+    """Undo `fold_axis`: [V * S, ...] -> [V, S, ...]."""
     return tensor.reshape(size, tensor.shape[0] // size, *tensor.shape[1:])
 
 
@@ -39,10 +39,10 @@ def seed_rule(function: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
 def differentiable(
     operator: Any, save: Callable[..., None], differentiate: Callable[..., tuple[Any, ...]]
 ) -> Callable[..., Any]:
-    """Give an operator its gradient and its vmap rule, and return what to call in its place.
+    """Give an operator its gradient and its vmap rule. Returns the function to call instead of the operator.
 
-    Compilers see the operator itself. Outside them the call goes through an autograd function, which `torch.func.grad`
-    understands as well.
+    Compiled code calls the operator itself. Other code calls it through an autograd function, which `torch.func.grad`
+    supports.
     """
     torch.library.register_autograd(operator, differentiate, setup_context=save)
     torch.library.register_vmap(operator, seed_rule(operator))
@@ -66,7 +66,7 @@ def differentiable(
 
 
 def differentiable_once(operator: Any) -> Callable[..., Any]:
-    """The same for a backward operator, which has no gradient of its own."""
+    """`differentiable` for a backward operator, which has no gradient of its own."""
 
     def save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         del ctx, inputs, output

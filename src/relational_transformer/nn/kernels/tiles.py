@@ -16,12 +16,12 @@ PREFERRED_WIDTH = 64
 
 
 def one_warp(registers: int) -> dict[str, int]:
-    """How to compile a kernel whose programs are one warp of so many registers a thread."""
+    """Compiler options for a kernel whose programs are one warp with `registers` registers per thread."""
     return {"num_warps": 1, "num_stages": 1, "maxnreg": registers}
 
 
 def programs_at_once(registers: int) -> int:
-    """How many such programs a large device holds at once.
+    """The number of such programs that a large device holds at once.
 
     Each of a multiprocessor's four quarters has 512 registers for every thread of a warp, so that between 128, 168 and
     255 registers nothing is won. Kernels that share out their work start as many programs as this: one program more is

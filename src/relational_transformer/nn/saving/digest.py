@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def digest(tensors: Mapping[str, Tensor]) -> str:
-    """The SHA-256 of names, dtypes, shapes and bits of tensors on the CPU, whatever their order.
+    """The SHA-256 of names, dtypes, shapes and values of tensors on the CPU. Their order does not matter.
 
     >>> zeros = digest({"weight": torch.zeros(2)})
     >>> zeros == digest({"weight": torch.zeros(2)}), zeros == digest({"weight": torch.ones(2)})

@@ -8,7 +8,8 @@ CARD = "README.md"
 
 
 def upload(folder: Path, repository: str, *, card: str, private: bool | None, token: str | None, message: str) -> str:
-    """Put the files of `folder` into a model repository of the Hub, made if it is not there; the address of the commit.
+    """Upload the files of `folder` to a model repository of the Hub, which is created if needed. Returns the URL of the
+    commit.
 
     `card` becomes its README, unless the repository has one of its own.
     """
@@ -18,26 +19,26 @@ def upload(folder: Path, repository: str, *, card: str, private: bool | None, to
         if not api.file_exists(repository, CARD):
             (folder / CARD).write_text(card)
         commit = api.upload_folder(repo_id=repository, folder_path=folder, commit_message=message)
-    except (OSError, ValueError) as error:  # what the hub's client raises derives from these
-        raise ValueError(f"the Hub did not take {repository!r}: {_one_line(error)}") from error
+    except (OSError, ValueError) as error:  # the errors of the Hub's client derive from these
+        raise ValueError(f"the Hub refused {repository!r}: {_one_line(error)}") from error
     return commit.commit_url
 
 
 def download(repository: str, files: Sequence[str], *, revision: str | None, token: str | None) -> Path:
-    """The folder in the Hub's cache that holds `files` of a model repository, fetched if they are not there."""
+    """The folder in the Hub's cache that holds `files` of a model repository, downloaded if needed."""
     try:
         hub = _import_hub()
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(f"no folder {repository!r} is there, and {error}", name=error.name) from None
+        raise ModuleNotFoundError(f"there is no folder {repository!r}, and {error}", name=error.name) from None
     try:
         return Path(hub.snapshot_download(repository, revision=revision, token=token, allow_patterns=list(files)))
     except (OSError, ValueError) as error:
         reason = _one_line(error)
-        raise ValueError(f"no folder {repository!r} is there, nor such a model on the Hub: {reason}") from error
+        raise ValueError(f"there is no folder {repository!r}, and no such model on the Hub: {reason}") from error
 
 
 def model_card(repository: str, class_name: str, module: str, num_parameters: int) -> str:
-    """What the repository says of a model that nobody has described yet: what it is, and how to load it.
+    """The model card of a repository that has none: what the model is, and how to load it.
 
     >>> print(model_card("you/bonds", "RelationalTransformer", "relational_transformer", 1234).split("---")[2].strip())
     # bonds

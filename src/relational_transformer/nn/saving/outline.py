@@ -1,4 +1,4 @@
-"""The outline of a module: the names and shapes of its tensors, before any memory is taken for them; and its bounds."""
+"""The outline of a module: the names and shapes of its tensors, before memory is allocated for them; and its bounds."""
 
 import math
 import threading
@@ -12,11 +12,11 @@ from torch.nn.modules.module import register_module_parameter_registration_hook 
 
 
 class TooLarge(ValueError):
-    """A module that has more tensors, or numbers in them, than it may."""
+    """A module has more tensors, or numbers in them, than allowed."""
 
 
 def outline(build: Callable[[], nn.Module]) -> nn.Module | None:
-    """The module that `build` makes, on the meta device; None where it can only be built for good.
+    """The module that `build` makes, on the meta device; None where it cannot be built there.
 
     >>> outline(lambda: nn.Linear(10**6, 10**6)).weight.shape
     torch.Size([1000000, 1000000])
@@ -24,16 +24,16 @@ def outline(build: Callable[[], nn.Module]) -> nn.Module | None:
     with torch.device("meta"):
         try:
             return build()
-        except RuntimeError:  # it looks into its tensors, which hold nothing here
+        except RuntimeError:  # the constructor reads its tensors, which have no values here
             return None
 
 
 @contextmanager
 def at_most(tensors: int, numbers: float = math.inf) -> Iterator[None]:
-    """Within the block, this thread gives modules at most so many parameters and buffers, and numbers in them together.
+    """Within the block, this thread registers at most so many parameters and buffers in modules, with so many numbers.
 
-    A module that wants more is given up in the middle, with `TooLarge`. A tensor is looked at before it is filled, and
-    until then it takes no memory.
+    Building a larger module is aborted with `TooLarge`. A tensor is counted before it is filled, and until then it takes
+    no memory.
 
     >>> with at_most(2, 100):
     ...     nn.Linear(10, 10)
@@ -61,7 +61,7 @@ def at_most(tensors: int, numbers: float = math.inf) -> Iterator[None]:
 
 
 def shared_names(module: nn.Module) -> dict[str, str]:
-    """Names in the state of tensors that have another name there before, and that name: weights that are shared."""
+    """Shared weights: names in the state of a module, mapped to an earlier name of the same tensor."""
     first: dict[int, str] = {}
     return {
         name: first[id(tensor)]
@@ -71,7 +71,7 @@ def shared_names(module: nn.Module) -> dict[str, str]:
 
 
 def misfit(module: nn.Module, shapes: dict[str, list[int]]) -> str | None:
-    """What is wrong first with tensors of these shapes as the state of a module; None where they fit."""
+    """The first mismatch between tensors of these shapes and the state of a module; None where they fit."""
     state, shared = module.state_dict(keep_vars=True), shared_names(module)
     for name, tensor in state.items():
         if name in shared or not isinstance(tensor, Tensor):
@@ -79,6 +79,6 @@ def misfit(module: nn.Module, shapes: dict[str, list[int]]) -> str | None:
         if name not in shapes:
             return f"{name} is missing"
         if not nn.parameter.is_lazy(tensor) and shapes[name] != list(tensor.shape):
-            return f"{name} has shape {shapes[name]}, and should have {list(tensor.shape)}"
+            return f"{name} has shape {shapes[name]}, expected {list(tensor.shape)}"
     strangers = sorted(shapes.keys() - state.keys())
     return f"{strangers[0][:80]} is unknown" if strangers else None

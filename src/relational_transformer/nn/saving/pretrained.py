@@ -31,17 +31,17 @@ WEIGHTS = "model.safetensors"
 MOST_CONFIG_BYTES = 2**20
 
 SavedConfig = TypedDict("SavedConfig", {"class": str, "arguments": dict[str, Any]})
-"""What `config.json` holds."""
+"""The content of `config.json`."""
 
 
 class Pretrained(nn.Module):
-    """A module that can be saved to a folder and made again from it.
+    """A module that can be saved to a folder and loaded from it.
 
     A subclass keeps every argument of its constructor as an attribute of the same name, but for `device` and `dtype`.
-    An argument is what JSON can hold, or a dataclass of it. The folder has the names and formats of the Hugging Face
-    Hub, `config.json` and `model.safetensors`, and can be there as well: `push_to_hub("user/name")`,
-    `from_pretrained("user/name")`. The weights carry a checksum of themselves and of the configuration, and are loaded
-    only where both are as they were saved.
+    An argument is what JSON can hold, or a dataclass of it. The folder has the file names and formats of the Hugging
+    Face Hub, `config.json` and `model.safetensors`, and may be on the Hub: `push_to_hub("user/name")`,
+    `from_pretrained("user/name")`. The file of weights has a checksum of weights and configuration. Both are loaded only
+    if it matches.
 
     >>> from tempfile import TemporaryDirectory
     >>> from relational_transformer import RelationalTransformerLayer
@@ -54,7 +54,7 @@ class Pretrained(nn.Module):
     """
 
     def save_pretrained(self, folder: Path | str) -> None:
-        """Write `config.json` and `model.safetensors` into `folder`, which is made if it is not there."""
+        """Write `config.json` and `model.safetensors` into `folder`, which is created if needed."""
         safetensors = _import_safetensors()
         folder = _path("folder", folder)
         shared = shared_names(self)
@@ -68,7 +68,7 @@ class Pretrained(nn.Module):
         metadata = {"format": "pt", "sha256": digest(tensors), "config_sha256": _config_digest(json.loads(text))}
 
         folder.mkdir(parents=True, exist_ok=True)
-        # Not `save_file`, which would leave a file of its own behind where it is killed.
+        # Not `save_file`: it has a temporary file of its own, which a kill would leave behind.
         write_atomically(folder / WEIGHTS, lambda path: path.write_bytes(safetensors.torch.save(tensors, metadata)))
         write_atomically(folder / CONFIG, lambda path: path.write_text(text + "\n"))
 
@@ -83,15 +83,15 @@ class Pretrained(nn.Module):
         token: str | None = None,
         **overrides: Any,
     ) -> Self:
-        """The module that was saved, in evaluation mode.
+        """Load a saved module, in evaluation mode.
 
         Args:
-            folder_or_name: a folder, or, where there is no such folder, the name of a model on the Hugging Face Hub,
+            folder_or_name: a folder, or, if there is no such folder, the name of a model on the Hugging Face Hub,
                 `"user/name"` (extra `hub`).
-            device: where it shall be; the CPU if not given.
-            dtype: of all its floating-point tensors; those it was saved in if not given.
-            revision: a branch, tag or commit of the model on the Hub; the newest if not given.
-            token: for a private model; by default what `hf auth login` keeps.
+            device: the device to load it on; by default the CPU.
+            dtype: of all its floating-point tensors; by default as they were saved.
+            revision: a branch, tag or commit of the model on the Hub; by default the newest.
+            token: for a private model; by default the one of `hf auth login`.
             overrides: arguments of the constructor in place of those that were saved, such as `dropout=0.1`; the saved
                 weights must fit them.
         """
@@ -108,7 +108,7 @@ class Pretrained(nn.Module):
             folder = hub.download(folder_or_name, (CONFIG, WEIGHTS), revision=revision, token=token)
         for name in (CONFIG, WEIGHTS):
             if not (folder / name).is_file():
-                raise ValueError(f"{folder} is no saved model: it has no {name}")
+                raise ValueError(f"{folder} is not a saved model: it has no {name}")
         config = cls._read_config(folder / CONFIG)
         weights = folder / WEIGHTS
         try:
@@ -120,7 +120,7 @@ class Pretrained(nn.Module):
                 tensors = {name: file.get_tensor(name) for name in names}
         except safetensors.SafetensorError as error:
             raise ValueError(f"{weights} is damaged ({error})") from None
-        if metadata.get("sha256", digest(tensors)) != digest(tensors):  # files of before have none
+        if metadata.get("sha256", digest(tensors)) != digest(tensors):  # older files have no checksum
             raise ValueError(f"{weights} is damaged (its checksum does not fit): get the model again")
         if metadata.get("config_sha256", _config_digest(config)) != _config_digest(config):
             raise ValueError(
@@ -140,10 +140,11 @@ class Pretrained(nn.Module):
         token: str | None = None,
         commit_message: str = "Save the model",
     ) -> str:
-        """Save the module on the Hugging Face Hub as `"user/name"`; returns the address of the commit. Extra `hub`.
+        """Save the module on the Hugging Face Hub as `"user/name"`. Returns the URL of the commit. Needs the extra
+        `hub`.
 
-        The repository is made if it is not there (`private` or not), and gets a model card if it has none. Whoever may
-        read it loads the model by `from_pretrained("user/name")`.
+        The repository is created if needed (`private` or not), and gets a model card if it has none. Everyone who may
+        read it can load the model by `from_pretrained("user/name")`.
         """
         num_parameters = sum(parameter.numel() for parameter in self.parameters())
         card = hub.model_card(name, type(self).__name__, _home_of(type(self)), num_parameters)
@@ -171,7 +172,8 @@ class Pretrained(nn.Module):
     def _from_config(
         cls, folder: Path, config: SavedConfig, shapes: dict[str, list[int]], overrides: Mapping[str, Any]
     ) -> Self:
-        """The module, once its outline is known to have tensors of these shapes: no memory is taken for another."""
+        """Build the module after checking that its outline has tensors of these shapes, so that no memory is allocated
+        for a wrong one."""
         wrong = f"{folder / WEIGHTS} does not fit {folder / CONFIG}"
         saved_numbers = sum(math.prod(shape) for shape in shapes.values())
         try:
@@ -195,7 +197,7 @@ class Pretrained(nn.Module):
 
 
 def _share(module: nn.Module, shared: dict[str, str]) -> None:
-    """Make one of what is loaded under several names."""
+    """Share the tensors that were loaded under several names."""
     state = module.state_dict(keep_vars=True)
     for name, first in shared.items():
         owner, _, last = name.rpartition(".")
@@ -203,7 +205,7 @@ def _share(module: nn.Module, shared: dict[str, str]) -> None:
 
 
 def _check_dtypes(path: Path, tensors: dict[str, Tensor], module: nn.Module) -> None:
-    """Weights are of a floating-point type, whichever; all else is of the type it has in the module."""
+    """Weights may have any floating-point dtype; all other tensors must have the dtype that they have in the module."""
     for name, expected in module.state_dict(keep_vars=True).items():
         if name in tensors:
             allowed = FLOATS if expected.is_floating_point() else (expected.dtype,)
@@ -213,12 +215,12 @@ def _check_dtypes(path: Path, tensors: dict[str, Tensor], module: nn.Module) -> 
 
 
 def _config_digest(config: SavedConfig | dict[str, Any]) -> str:
-    """A checksum that does not change with spaces and the order of keys."""
+    """A checksum that does not depend on spaces and the order of keys."""
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
 def _word(text: str, most: int = 80) -> str:
-    """A name out of a file, in one line, not too long, and of characters that can be printed."""
+    """A name from a file, in one line, of printable characters and cut to a maximal length."""
     return " ".join(text.encode(errors="replace").decode().split())[:most]
 
 

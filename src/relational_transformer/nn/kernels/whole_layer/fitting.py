@@ -1,4 +1,4 @@
-"""Which layers and graphs the whole-layer kernels are for."""
+"""The layers and graphs for which there are whole-layer kernels."""
 
 from typing import Any
 
@@ -32,13 +32,13 @@ SIZES = {
 
 
 def is_one_kernel(layer: Any, nodes: Tensor, edges: Tensor) -> bool:
-    """Whether one kernel may stand in for calls of a `RelationalTransformerLayer` on these tensors, without masks: also
-    of a subclass, unless it has a `forward` of its own."""
+    """Whether one kernel may replace calls of a `RelationalTransformerLayer` on these tensors, without masks. That
+    holds also for a subclass without a `forward` of its own."""
     return is_plain(layer) and fits_one_kernel(layer, nodes, edges)
 
 
 def fits_one_kernel(layer: Any, nodes: Tensor, edges: Tensor) -> bool:
-    """The same for the layer's own `forward`, whoever calls it."""
+    """`is_one_kernel` for the layer's own `forward`, called by any class."""
     fits = edges.dtype == torch.bfloat16 and _has_sizes(layer) and is_plain_inside(layer)
     return fits and _are_for_kernels(nodes)
 
@@ -52,7 +52,7 @@ def _are_for_kernels(nodes: Tensor) -> bool:
         return False
     if torch.is_autocast_enabled(nodes.device.type) or is_exporting():
         return False
-    # The number of nodes last: asked for elsewhere, it would bind those who export or compile for any number.
+    # The number of nodes last: reading it in other cases would specialise exports and compiled code to one number.
     return _has_device(nodes) and nodes.shape[-2] <= MOST_NODES
 
 
@@ -63,7 +63,7 @@ def _has_device(tensor: Tensor) -> bool:
 
 
 def has_kernels(device: torch.device) -> bool:
-    """Whether layers can be kernels on a device: on cards of the generations that they are written for.
+    """Whether a device is of a generation for which the kernels are written.
 
     >>> has_kernels(torch.device("cpu"))
     False

@@ -51,8 +51,8 @@ def kept_shapes(nodes: int, update_edges: bool) -> dict[str, tuple[int, ...]]:
 
 
 def kept_bytes(layers: int, num_steps: int, seeds: int, graphs: int, nodes: int, *, update_edges: bool) -> int:
-    """What a trajectory keeps for its backward pass: rows, what layers read and sums; edges that nobody updates once,
-    and with an edge update, which reads them, the nodes of the last layer."""
+    """The bytes that a trajectory keeps for its backward pass: rows, inputs of layers and sums. Without edge updates
+    the edges are kept once; with them, also the nodes of the last layer."""
     numbers = sum(torch.Size(shape).numel() for shape in kept_shapes(nodes, update_edges).values())
     read = CHANNELS * ((layers + 2) * nodes + layers * nodes**2 if update_edges else layers * nodes + nodes**2)
     return seeds * graphs * (num_steps * 2 * (layers * numbers + read) + layers * 4 * num_sums(update_edges))

@@ -34,7 +34,7 @@ INCLUDE = re.compile(r'^#include "(.*\.cuh)"\n', re.MULTILINE)
 
 
 class Kernel(NamedTuple):
-    """One of `SOURCES`, and what it is compiled for: graphs of so many nodes, layers with an edge update or without."""
+    """One of `SOURCES`, compiled for a number of nodes, and for layers with or without an edge update."""
 
     name: str
     nodes: int
@@ -48,7 +48,7 @@ _on_cpu: Launch | None = None
 
 
 def set_emulator(launch: Launch | None) -> None:
-    """What runs the kernels on tensors of the CPU. Only the tests have such a thing."""
+    """Set a function that runs the kernels on CPU tensors. Only tests have one."""
     global _on_cpu
     _on_cpu = launch
 
@@ -80,8 +80,8 @@ def launch(kernel: Kernel, grid: tuple[int, int], arguments: Sequence[Any], devi
 
 
 def _bind_context(device: int) -> None:
-    """Give this thread the device's context if it has none yet: a thread of autograd has none before torch's first
-    call in it, and the driver's functions, which know nothing of torch, do not make one."""
+    """Give this thread the device's context if it has none yet. A thread of autograd has none before torch's first call
+    in it, and functions of the driver do not create one."""
     from torch.cuda import _utils as cuda
 
     driver, context = cuda._get_gpu_runtime_library(), ctypes.c_void_p()

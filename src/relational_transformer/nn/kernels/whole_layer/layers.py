@@ -25,7 +25,7 @@ class LaidOut(NamedTuple):
 
 
 class KernelLayers:
-    """Layers (`RelationalTransformerLayer`) of a fleet on graphs of so many nodes, each of them a kernel.
+    """Layers (`RelationalTransformerLayer`) of a fleet on graphs of `num_nodes` nodes, each of them one kernel.
 
     Args:
         layers: one after another; none where they cannot be kernels.
@@ -40,12 +40,12 @@ class KernelLayers:
 
     @property
     def fit(self) -> bool:
-        """Whether all of them are kernels as things are now; kernels can be turned on and off."""
+        """Whether all layers run as kernels now; `use_kernels` may switch them off."""
         nodes, edges = self._like_edges[:, 0], self._like_edges
         return len(self.layers) > 0 and all(is_one_kernel(layer, nodes, edges) for layer in self.layers)
 
     def has(self, name: str) -> bool:
-        """Whether a parameter of the network is one of a layer."""
+        """Whether a parameter of the network belongs to a layer."""
         # `bool` of a list is something that torch 2.11 does not compile.
         return len(self.layers) > 0 and name.startswith(self.prefix)
 
@@ -59,7 +59,7 @@ class KernelLayers:
         return orders_on(self.device, self.update_edges)
 
     def parameters(self, by_name: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
-        """Those of each layer [S, *shape], by their names in it, out of a network's."""
+        """The parameters of each layer [S, *shape] by their names in it, from those of a network."""
         names, numbers = of_layer(NAMES, self.update_edges), range(len(self.layers))
         return [{name: by_name[f"{self.prefix}{number}.{name}"] for name in names} for number in numbers]
 
@@ -74,11 +74,12 @@ class KernelLayers:
         return [pack_forward(layer, orders) for layer in self.parameters(by_name)]
 
     def trajectory(self, laid_out: LaidOut, num_steps: int, graphs: int) -> Trajectory:
-        """`nodes, edges = trajectory(step, nodes, edges)`, differentiable, for so many steps and graphs of a seed."""
+        """A differentiable `nodes, edges = trajectory(step, nodes, edges)` for `num_steps` steps and `graphs` graphs of
+        a seed."""
         return Trajectory(*laid_out, num_steps, graphs, self.num_nodes, update_edges=self.update_edges)
 
     def inference(self, laid_out: ForInference) -> Inference:
-        """`nodes, edges = inference(nodes, edges)`, of which nothing is kept."""
+        """`nodes, edges = inference(nodes, edges)`, which keeps nothing for a backward pass."""
         return Inference(laid_out, update_edges=self.update_edges)
 
     def kept_bytes(self, num_steps: int, seeds: int, graphs: int) -> int:

@@ -93,7 +93,8 @@ class _Layers:
         return nodes_gradient, edges_gradient
 
     def parameter_gradients(self) -> list[Tensor]:
-        """Of every layer, over all steps and graphs. To the products a layer's seed is a seed, [L S, ...]."""
+        """The gradients of every layer, over all steps and graphs. The products treat seeds of all layers as seeds, [L
+        S, ...]."""
         layers = len(self.packed)
         rows = {name: rows.flatten(0, 1) for name, rows in self.rows.items()}
         if self.update_edges:

@@ -8,7 +8,8 @@ from torch import Tensor
 from .parameters import CHANNELS, Learnt
 
 ENOUGH_PRODUCTS = 16
-"""So many products of the queries' and keys' size, each six blocks of 128 x 128 numbers, keep a large device busy."""
+"""The number of products of the queries' and keys' size, each six blocks of 128 x 128 numbers, that fill a large
+device."""
 
 FEWEST_ROWS = 1024
 """Shorter sums are not worth cutting."""
@@ -54,6 +55,7 @@ def product(gradient: Tensor, read: Tensor, out: Tensor | None = None) -> Tensor
 
 
 def num_pieces(seeds: int, rows: int) -> int:
-    """Into how many equal pieces to cut every seed's sum over so many rows: few seeds alone leave a device idle."""
+    """The number of equal pieces into which every seed's sum over `rows` rows is cut: few seeds alone do not fill a
+    device."""
     possible = [pieces for pieces in range(1, max(1, rows // FEWEST_ROWS) + 1) if rows % pieces == 0]
     return next((pieces for pieces in possible if seeds * pieces >= ENOUGH_PRODUCTS), possible[-1])

@@ -7,14 +7,17 @@ from typing import Annotated, Literal
 
 import tyro
 
+from relational_transformer.fleet.adam import CONSTANT, Schedule
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.precision import Precision
 from relational_transformer.sweeps import Part, cells_of, find_experiment, plan
+from relational_transformer.sweeps.cells import protocol_of
 from relational_transformer.sweeps.engines import EngineOptions, check_options
 from relational_transformer.sweeps.planning import finished_runs
 from relational_transformer.sweeps.speeds import Speeds
 
 from .reproduce_display import carry_out, show_plan
+from .train_run import changes_of
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,8 @@ class ReproduceArguments:
     """Train what a table of the paper needs, or any part of it, and print the table, the paper's numbers beside ours.
 
     Experiments: main, classes, transformer, single_layer, pointers, core_node, edge_updates, train_size, untuned,
-    published_baselines, parameters, speed, lobster, sokoban. They share their runs: what is done is never run again.
+    published_baselines, parameters, speed, modern (by the protocol that is usual since 2022), lobster, sokoban. They
+    share their runs: what is done is never run again.
     Killed at any moment, the same command goes on from the last checkpoints.
     """
 
@@ -44,10 +48,20 @@ class ReproduceArguments:
     """Seeds that are trained at once, as one fleet."""
     precision: Precision = "tf32"
     """tf32 (on a CPU the same as fp32), bf16, fp32 or fp64."""
+    precision_of: dict[str, Precision] = field(default_factory=dict)
+    """CLRS-30: tasks with a precision of their own, such as `minimum tf32 insertion_sort tf32`."""
+    learning_rate: float | None = None
+    """CLRS-30: of all models, instead of their own."""
+    weight_decay: float | None = None
+    """CLRS-30: likewise."""
+    num_layers: int | None = None
+    """CLRS-30: likewise."""
+    schedule: Annotated[Schedule, tyro.conf.arg(name="")] = CONSTANT
     compile: CompileMode = "auto"
     """Compile the training step: on CUDA, and in long runs on a CPU."""
-    protocol: Literal["paper", "modern"] = "paper"
-    """CLRS-30: the paper's protocol, or the modern one, whose results stand in the table `modern` of rt report."""
+    protocol: Literal["paper", "modern"] | None = None
+    """CLRS-30: the paper's protocol, or the modern one, whose results stand in the table `modern` of rt report; by
+    default that of the experiment."""
     recipe: Literal["original", "batched"] = "original"
     """Sokoban: the paper's one game at a time, or many, which is faster."""
     levels: Path | None = None
@@ -62,6 +76,9 @@ def run(arguments: ReproduceArguments) -> None:
         seeds=arguments.seeds,
         examples=arguments.examples,
         precision=arguments.precision,
+        precision_of=arguments.precision_of,
+        changes=changes_of(arguments, "learning_rate", "weight_decay", "num_layers"),
+        schedule=arguments.schedule,
         compile=arguments.compile,
         protocol=arguments.protocol,
         recipe=arguments.recipe,
@@ -74,7 +91,7 @@ def run(arguments: ReproduceArguments) -> None:
         show_plan(experiment.title, runs, Speeds(finished_runs(arguments.out)))
         return
     given_up = carry_out(runs, arguments.where)
-    print_table(arguments.experiment if arguments.protocol == "paper" else "modern", arguments.out)
+    print_table("modern" if protocol_of(experiment, part) == "modern" else arguments.experiment, arguments.out)
     if given_up:
         sys.exit(1)
 

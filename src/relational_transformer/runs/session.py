@@ -58,6 +58,7 @@ def train_together(
     *,
     at_once: int | None = None,
     aside: bool | None = None,
+    is_ready: Callable[[Path], bool] = lambda folder: True,
     report: Report = lambda trainer: None,
     checkpoint_seconds: float = 60.0,
     report_seconds: float = 1.0,
@@ -67,6 +68,7 @@ def train_together(
     On CUDA each has a stream of its own and goes at its own pace, so that small fleets fill the device together. At
     most `at_once` are under way, all of them by default; when one has ended, the next begins. While one is compiled or
     tested, the others train, if all of them allow it (`Task.only_launches`); `aside` says otherwise (see `SideBySide`).
+    One whose folder is not ready is left out until it is.
     Every `checkpoint_seconds`, and when a signal asks to stop or a run fails, all others are saved.
 
     >>> results = train_together([(task, "runs/bfs"), (other, "runs/dfs")], torch.device("cuda"))  # doctest: +SKIP
@@ -90,7 +92,7 @@ def train_together(
                         raise ValueError(f"{folder.result} is of other seeds; delete it to test the run again")
                     before[number] = result
         queue = [
-            Queued(number, folder, partial(Trainer, task, folder, device))
+            Queued(number, folder, partial(Trainer, task, folder, device), partial(is_ready, folder.path))
             for number, ((task, _), folder) in enumerate(zip(runs, folders, strict=True))
             if number not in before
         ]

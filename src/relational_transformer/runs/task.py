@@ -53,11 +53,13 @@ def config_as_dict(config: Any) -> dict[str, Any]:
 
 
 class Optimiser(NamedTuple):
-    """Adam's numbers: the learning rate, epsilon, and the norm that the gradient of a seed is cut down to."""
+    """Adam's numbers: the learning rate, epsilon, the norm that the gradient of a seed is cut down to, and the weight
+    decay."""
 
     learning_rate: float
     epsilon: float = 1e-8
     clip: float | None = None
+    weight_decay: float = 0.0
 
 
 class Start(NamedTuple):
@@ -208,6 +210,10 @@ class Task(ABC, Generic[ConfigType]):
     @abstractmethod
     def step(self, number: int) -> None:
         """Make training step `number` of the part that was loaded; they are made in order."""
+
+    def rehearse(self) -> None:
+        """Call all that is compiled for training steps, as a step does; what it changes does not matter."""
+        self.step(0)
 
     @abstractmethod
     def validate(self, steps: int) -> dict[str, Tensor]:

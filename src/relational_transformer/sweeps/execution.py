@@ -3,7 +3,7 @@
 import fcntl
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +33,16 @@ def execute_together(
     device: torch.device,
     checkpoint_seconds: float = 60.0,
     at_once: int | None = None,
+    is_ready: Callable[[Path], bool] = lambda folder: True,
 ) -> list[dict[str, Any]]:
     """Train several runs in this process, `at_once` side by side: small fleets fill a GPU better together.
 
-    They begin in this order; when one has ended, the next begins.
+    They begin in this order; when one has ended, the next whose folder is ready begins.
     """
     for run in runs:
         wait_until_free(run.folder)
     pairs = [(run.task, run.folder) for run in runs]
-    return train_together(pairs, device, at_once=at_once, checkpoint_seconds=checkpoint_seconds)
+    return train_together(pairs, device, at_once=at_once, checkpoint_seconds=checkpoint_seconds, is_ready=is_ready)
 
 
 def wait_until_free(folder: Path, patience: float = PATIENCE_SECONDS) -> None:

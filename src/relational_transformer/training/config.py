@@ -115,6 +115,9 @@ TRAINING_SET = ("train_examples", "train_nodes", "train_data_seed")
 LATER = ("data", "train_lengths", "validation_examples", "hint_feedback", "small_scalar_hints")
 """What came with the modern protocol."""
 
+LATER_SETTINGS = {"gradient_clip": None, "weight_decay": 0.0}
+"""Settings that models did not always have: a run is known by what it was known by before."""
+
 BOUNDS = {
     **dict.fromkeys(
         ("train_examples", "evaluation_examples", "examples", "validation_interval", "validation_examples"),
@@ -194,8 +197,9 @@ class TrainConfig:
 
     def as_dict(self) -> dict[str, Any]:
         content = {**config_as_dict(self), "protocol": self.protocol.as_dict()}
-        if content["settings"]["gradient_clip"] is None:  # as before there was such a setting: a run is known by this
-            del content["settings"]["gradient_clip"]
+        for name, usual in LATER_SETTINGS.items():
+            if content["settings"][name] == usual:
+                del content["settings"][name]
         return content
 
     @staticmethod

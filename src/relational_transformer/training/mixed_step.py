@@ -52,10 +52,18 @@ class MixedSteps:
 
     def make(self, number: int) -> None:
         """Training step `number` of those loaded; they must be made in order."""
-        *others, largest = self.sizes
-        largest.begin()  # first: the others then use its memory again
+        largest = self.sizes[-1]
+        largest.begin()
         self.recompute = largest.recompute
-        for size in reversed(others):
-            size.begin()
+        for size in reversed(self.sizes):  # the largest first, whose memory the others then use again
+            size.record()
         before, turn = divmod(number, len(self.sizes))
-        self.sizes[turn].make(before)
+        self.sizes[turn].run(before)
+
+    def rehearse(self) -> None:
+        """As that of a `TrainingStep`, of all sizes."""
+        largest = self.sizes[-1]
+        largest.decide()
+        self.recompute = largest.recompute
+        for size in reversed(self.sizes):
+            size.rehearse()

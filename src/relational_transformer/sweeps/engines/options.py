@@ -1,6 +1,7 @@
 """Which engine, as a user says it."""
 
-from collections.abc import Collection
+import os
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 
@@ -26,6 +27,9 @@ class EngineOptions:
     """This machine: processes side by side on each device."""
     at_once: int | None = None
     """This machine: fleets side by side in each process; by default 8 of CLRS-30 on a GPU with the memory, else 1."""
+    prepare: int | None = None
+    """This machine: processes that compile runs ahead of their turn, beside each that trains several; by default all
+    cores but two of its share on a GPU, else none."""
     address: str = "auto"
     """Ray: where the cluster is, such as 10.0.0.1:6379; auto is the one that this machine belongs to."""
     cpus_per_run: int = 1
@@ -38,17 +42,20 @@ class EngineOptions:
 
 MOST_AT_ONCE = 8
 """Fleets on one GPU where nothing else is asked for. More were not measured."""
+CORES_OF_A_WORKER = 2
+"""Kept free for a process that trains, of its share of the cores: one launches, one makes examples."""
 BYTES_OF_A_FLEET = 10 * 2**30
 """What a fleet may well take. Most take less (docs/performance.md); what one will take is not known beforehand."""
 
 BOUNDS = {
     **dict.fromkeys(("processes", "at_once", "cpus_per_run"), (1, 4_096)),
     "gpus_per_run": (ABOVE_ZERO, 4_096.0),
+    "prepare": (0, 4_096),
     "checkpoint_seconds": (0.0, 1e9),
 }
 """The least and the most that each may be."""
 
-OF_ANOTHER = {"local": ("address", "cpus_per_run", "gpus_per_run"), "ray": ("processes", "at_once")}
+OF_ANOTHER = {"local": ("address", "cpus_per_run", "gpus_per_run"), "ray": ("processes", "at_once", "prepare")}
 """Options that an engine has no use for."""
 
 
@@ -81,9 +88,11 @@ def open_engine(options: EngineOptions) -> Engine:
         )
     devices = local_devices() if options.device == "auto" else (str(find_device(options.device)),)
     at_once = options.at_once or max(1, min(fleets_that_fit(device) for device in devices) // options.processes)
+    workers = devices * options.processes
     return LocalEngine(
-        devices * options.processes, at_once, options.checkpoint_seconds, only_small=options.at_once is None
-    )
+        workers, at_once, options.checkpoint_seconds, only_small=options.at_once is None,
+        prepare=processes_that_prepare(workers) if options.prepare is None else options.prepare,
+    )  # fmt: skip
 
 
 def local_devices() -> tuple[str, ...]:
@@ -96,3 +105,9 @@ def fleets_that_fit(device: str) -> int:
     if torch.device(device).type != "cuda":
         return 1
     return max(1, min(MOST_AT_ONCE, torch.cuda.get_device_properties(device).total_memory // BYTES_OF_A_FLEET))
+
+
+def processes_that_prepare(workers: Sequence[str]) -> int:
+    """How many processes are to compile beside each of these, given by their devices."""
+    on_gpus = all(torch.device(device).type == "cuda" for device in workers)
+    return max(1, (os.cpu_count() or 1) // len(workers) - CORES_OF_A_WORKER) if on_gpus else 0

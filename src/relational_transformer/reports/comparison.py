@@ -3,7 +3,7 @@
 from relational_transformer.clrs.classes import TITLES as TASK_TITLES
 
 from .formats import to_markdown
-from .modern_table import modern
+from .modern_table import modern, modern_classes
 from .other_tables import OTHERS
 from .paper import published
 from .results.archive import Archive, is_clrs, ours_of, variant_named
@@ -23,7 +23,7 @@ def compare(archive: Archive) -> str:
         if any(result.task == name for result in archive.results):
             tables.append(build(archive))
     if len(archive.all) > len(archive.results):
-        tables.append(modern(archive))
+        tables += [modern(archive), modern_classes(archive)]
     return "\n".join(to_markdown(table) for table in tables)
 
 

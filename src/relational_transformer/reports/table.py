@@ -42,6 +42,10 @@ class Table:
     paper_decimals: int | None = None
     """Where the paper prints fewer."""
     kind: Kind = "tested"
+    paper_header: str = "paper"
+    """Whose numbers stand beside ours."""
+    published_columns: tuple[str, ...] = ()
+    """Columns that nothing of ours belongs into."""
     untested_columns: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
@@ -82,7 +86,7 @@ class Table:
 
     def without_missing_columns(self) -> "Table":
         """The table without the columns of which nothing was measured, which a remark names; whole if that is all."""
-        there = {cell.column for cell in self.cells if cell.ours is not None}
+        there = {cell.column for cell in self.cells if cell.ours is not None or cell.column in self.published_columns}
         missing = [column for column in self.columns if column not in there]
         if not missing or not there:
             return self

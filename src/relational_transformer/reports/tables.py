@@ -5,7 +5,7 @@ from pathlib import Path
 
 from .cost_tables import parameters, speed
 from .formats import to_markdown
-from .modern_table import modern
+from .modern_table import modern, modern_classes
 from .other_tables import OTHERS
 from .results.archive import Archive
 from .results.measured import read_results
@@ -36,6 +36,7 @@ TABLES: dict[str, Callable[[Archive], Table]] = {
     "parameters": parameters,
     "speed": speed,
     "modern": modern,
+    "modern_classes": modern_classes,
     **OTHERS,
 }
 """What makes each table, in the order of the page."""

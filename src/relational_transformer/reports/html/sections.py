@@ -34,6 +34,7 @@ SHORT = {
     "parameters": "Parameters",
     "speed": "Speed",
     "modern": "Modern",
+    "modern_classes": "Modern classes",
     "lobster": "Lobster",
     "sokoban": "Sokoban",
 }

@@ -8,8 +8,8 @@ from torch import Tensor
 
 
 class ScoreRule(NamedTuple):
-    """Who may attend to whom, [..., Nq, Nk] bool; what is added to scores, [..., H, Nq, Nk]; at which size of graph they
-    are as published, None for all sizes."""
+    """Who may attend to whom, [..., Nq, Nk] bool; what is added to scores, [..., H, Nq, Nk]; at which size of graph
+    they are as published, None for all sizes."""
 
     mask: Tensor | None
     bias: Tensor | None

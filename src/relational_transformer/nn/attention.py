@@ -14,6 +14,7 @@ from .checks import (
     check_edges,
     check_flag,
     check_globals,
+    check_log_scaling_size,
     check_mask,
     check_number,
     check_place,
@@ -68,6 +69,7 @@ def relational_attention(
     attention_mask: Tensor | None = None,
     attention_bias: Tensor | None = None,
     dropout: float = 0.0,
+    log_scaling_size: int | None = None,
     need_weights: bool = False,
 ) -> AttentionOutput:
     r"""Multi-head attention of nodes to nodes along edge vectors (Eq. 2 of the paper, its split form).
@@ -92,6 +94,8 @@ def relational_attention(
         attention_bias: added to the scores, [..., H, Nq, Nk]; an axis of its last three that is the same for all may be
             1. Where it is -inf, i does not attend to j in that head: a mask by head. A head without any gives zeros.
         dropout: the share of weights that are dropped, the others being scaled up.
+        log_scaling_size: if given, the scores of a node that attends to n nodes are multiplied by
+            log n / log log_scaling_size, so that attention stays as sharp on larger graphs.
         need_weights: also return the attention weights, before dropout.
 
     >>> nodes, edges = torch.randn(2, 5, 8), torch.randn(2, 5, 5, 3)
@@ -101,10 +105,11 @@ def relational_attention(
     """
     _check_attention(query, key, value, edges, edge_weight, num_heads, attention_mask, attention_bias)
     check_number("dropout", dropout, below=1.0)
+    check_log_scaling_size(log_scaling_size)
     check_flag(need_weights=need_weights)
     if attention_mask is not None:
         query, key, value, edges = _only_attended(query, key, value, edges, attention_mask)
-    rule = ScoreRule(attention_mask, attention_bias)
+    rule = ScoreRule(attention_mask, attention_bias, log_scaling_size)
     return _attend(query, key, value, edges, edge_weight, num_heads, rule, dropout, need_weights)
 
 
@@ -177,7 +182,7 @@ class RelationalAttention(nn.Module):
     `node_qkv` and `edge_qkv` hold the three projections of nodes and of edges, stacked in the order q, k, v. With
     `global_size` a vector of the whole graph is projected as well and added to every q, k and v (the paper's `att`).
     The output is the concatenation of the heads, without an output projection. `head_size` is node_size / num_heads if
-    not given; `dropout` drops attention weights in training.
+    not given; `dropout` drops attention weights in training; `log_scaling_size` is that of `relational_attention`.
 
     A plain Linear is applied in pieces: `edge_qkv` gives queries and keys of every edge, and values once for each node,
     as $\sum_j a_{ij} W e_{ij} = W \sum_j a_{ij} e_{ij}$. One that is wrapped or quantised, or has hooks, is called.
@@ -199,6 +204,7 @@ class RelationalAttention(nn.Module):
         head_size: int | None = None,
         global_size: int = 0,
         dropout: float = 0.0,
+        log_scaling_size: int | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -207,6 +213,7 @@ class RelationalAttention(nn.Module):
         head_size = checked_head_size(head_size, node_size, num_heads)
         check_size_or_zero(global_size=global_size)
         check_number("dropout", dropout, below=1.0)
+        check_log_scaling_size(log_scaling_size)
         check_place(device, dtype)
         self.node_size = node_size
         self.edge_size = edge_size
@@ -214,6 +221,7 @@ class RelationalAttention(nn.Module):
         self.head_size = head_size
         self.global_size = global_size
         self.dropout = dropout
+        self.log_scaling_size = log_scaling_size
         stacked, place = 3 * num_heads * head_size, {"device": device, "dtype": dtype}
         self.node_qkv = nn.Linear(node_size, stacked, **place)
         self.edge_qkv = nn.Linear(edge_size, stacked, **place)
@@ -276,7 +284,9 @@ class RelationalAttention(nn.Module):
             key, value = key_value.chunk(2, dim=-1)
         if read is not None:
             query, key, value, edges = _only_attended(query, key, value, edges, read)
-        rule, dropout = ScoreRule(mask, attention_bias), self.dropout if self.training else 0.0
+        if attention_bias is not None and node_mask is not None and context is None:
+            attention_bias = torch.where(node_mask[..., None, :, None], attention_bias, 0)  # columns are masked
+        rule, dropout = ScoreRule(mask, attention_bias, self.log_scaling_size), self.dropout if self.training else 0.0
         if not splits_edges:
             return _attend_along(query, key, value, self.edge_qkv(edges), self.num_heads, rule, dropout, need_weights)
         return _attend(query, key, value, edges, self.edge_qkv.weight, self.num_heads, rule, dropout, need_weights)

@@ -76,6 +76,14 @@ def check_number(name: str, number: Any, least: float = 0.0, below: float = math
         raise ValueError(f"{name} must be {bounds}, got {shown(number)}")
 
 
+def check_log_scaling_size(size: Any) -> None:
+    """A number of nodes whose logarithm can be divided by, or None."""
+    if size is not None:
+        check_positive(log_scaling_size=size)
+        if size < 2:
+            raise ValueError(f"log_scaling_size must be at least 2, got {size}")
+
+
 def check_flag(**flags: Any) -> None:
     """Every flag must be True or False."""
     for name, flag in flags.items():

@@ -127,6 +127,7 @@ class RelationalTransformerLayer(Pretrained):
             head_size=head_size,
             global_size=global_size,
             dropout=options.attention_dropout,
+            log_scaling_size=options.log_scaling_size,
             **place,
         )
         self.node_output = nn.Linear(num_heads * head_size, node_size, **place)

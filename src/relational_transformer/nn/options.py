@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .checks import check_choice, check_flag, check_number
+from .checks import check_choice, check_flag, check_log_scaling_size, check_number
 from .plain import EPSILON
 
 Norm = Literal["layer", "rms"]
@@ -25,6 +25,9 @@ class LayerOptions:
         activation: of the feed-forward of the nodes and both hidden layers of the edge update: ``relu``, ``gelu``, or
             ``swiglu`` (Shazeer, 2020), $\text{SiLU}(x_1)\,x_2$, whose first Linear has twice the outputs.
         attention_dropout: the share of attention weights that are dropped in training.
+        log_scaling_size: the size of graph at which scores of attention are as published. The scores of a node that
+            attends to n nodes are multiplied by log n / log log_scaling_size (Chiang & Cholak, 2022; Nakanishi, 2025),
+            which keeps attention as sharp on larger graphs. None: they are the same for every n.
         gradient_checkpointing: a layer keeps its inputs alone for the backward pass, and computes the rest again.
 
     Fused kernels and identities that are the published layer's stand in where the options leave its equations as they
@@ -41,6 +44,7 @@ class LayerOptions:
     norm: Norm = "layer"
     activation: Activation = "relu"
     attention_dropout: float = 0.0
+    log_scaling_size: int | None = None
     gradient_checkpointing: bool = False
 
     def __post_init__(self) -> None:
@@ -48,6 +52,7 @@ class LayerOptions:
         check_choice("norm", self.norm, get_args(Norm))
         check_choice("activation", self.activation, get_args(Activation))
         check_number("attention_dropout", self.attention_dropout, below=1.0)
+        check_log_scaling_size(self.log_scaling_size)
 
     @property
     def has_published_blocks(self) -> bool:

@@ -64,7 +64,7 @@ def test_a_hint_made_wrong_is_reported_at_its_step_and_no_other(algorithm: str, 
         assert bad == ({step} if other.name == name else set())
         assert other.first == (0.25 if other.name == name else 0.0)
         assert other.first_step == (step if other.name == name else None)
-    assert found.all_right == 0.75
+    assert found.all_right == (1.0 if hints[name].type == Type.SCALAR else 0.75)
     assert hints[name].wrong_given_truth == 1 / sum(found.running)
     if hints[name].type == Type.SCALAR:
         assert hints[name].by_step[step - 1] == pytest.approx(100.0 / found.running[step - 1])
@@ -79,6 +79,16 @@ def test_the_hint_that_is_wrong_before_the_others_is_the_first():
         "j": (0.0, 3.0),
         "pred_h": (0.0, 3.0),
     }
+
+
+def test_a_scalar_that_is_wrong_before_hides_no_other_hint():
+    data = sample("bellman_ford", 4, 5, 0)
+    wrong = {("d", 1): add(9.0), ("pi_h", 2): choose_another}
+    hints = by_name(score_steps([truth_teller("bellman_ford", wrong)], data, CPU))
+    assert {name: hint.first for name, hint in hints.items()} == {"d": 0.25, "pi_h": 0.25, "msk": 0.0}
+    wrong = {("d", 2): add(9.0), ("pi_h", 1): choose_another}
+    hints = by_name(score_steps([truth_teller("bellman_ford", wrong)], data, CPU))
+    assert {name: hint.first for name, hint in hints.items()} == {"d": 0.0, "pi_h": 0.25, "msk": 0.0}
 
 
 def test_a_scalar_may_be_off_by_a_quarter_of_its_spread():

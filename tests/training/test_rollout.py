@@ -7,6 +7,7 @@ import torch
 from relational_transformer.clrs import ALGORITHMS, sample
 from relational_transformer.clrs.spec import Stage, Type, spec_of
 from relational_transformer.reasoning.build import build_network
+from relational_transformer.training.data import load_split
 from relational_transformer.training.rollout import predict_steps
 from tests.training.small import SETTINGS
 from tests.training.truth_teller import truth_teller
@@ -73,9 +74,7 @@ def test_hints_and_outputs_are_those_of_predict():
     data = sample("bellman_ford", 4, 6, 0)
     network = build_network("bellman_ford", SETTINGS)
     said = predict_steps(network, data)
-    stages = (data.inputs, data.hints, data.outputs)
-    tensors = ({name: torch.from_numpy(array) for name, array in stage.items()} for stage in stages)
-    batch = network.pack(*tensors, torch.from_numpy(data.lengths))
+    batch = load_split(network, data, torch.device("cpu")).examples
     first = {key: hint[0] for key, hint in batch.hints.items()}
     with torch.no_grad():
         predicted = network.predict(batch.inputs, first, batch.lengths, keep_hints=True)

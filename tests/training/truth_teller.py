@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from relational_transformer.clrs.spec import Spec, Type, spec_of
+from relational_transformer.clrs.spec import ProtocolName, Spec, Type, spec_of
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.reasoning.features import Batch, FeatureGroup, Packed
 from relational_transformer.reasoning.hints import as_numbers
@@ -19,7 +19,7 @@ Wrong = Mapping[tuple[str, int], Callable[[Tensor], None]]
 class TruthTeller(Network):
     """Knows the batch that it packed last, and counts its steps."""
 
-    wrong: Wrong = {}
+    wrong: Wrong
 
     def pack(self, *arguments, **keywords) -> Batch:
         self.batch = super().pack(*arguments, **keywords)
@@ -48,7 +48,7 @@ class TruthTeller(Network):
         return numbers.clone() if group.type == Type.SCALAR else 2 * numbers - 1
 
 
-def truth_teller(algorithm: str | Spec, wrong: Wrong | None = None, protocol="paper") -> TruthTeller:
+def truth_teller(algorithm: str | Spec, wrong: Wrong | None = None, protocol: ProtocolName = "paper") -> TruthTeller:
     spec = spec_of(algorithm, protocol=protocol) if isinstance(algorithm, str) else algorithm
     network = build_network(spec, SETTINGS)
     network.__class__ = TruthTeller

@@ -103,8 +103,8 @@ def show_hints(arguments: EvaluateArguments, folder: RunFolder, task: str, devic
         )
         console.print(hints_table(f"{config.model} on {config.task}, {found.nodes} nodes", found))
         console.print(
-            f"{found.examples:,} graphs, {len(found.running):,} steps at most. Every hint is right to the end in "
-            f"{_percent(found.all_right)}%. Score of the output: {100 * found.output:.2f}%.\n",
+            f"{found.examples:,} graphs, {len(found.running):,} steps at most. All hints but scalars are right to the "
+            f"end in {_percent(found.all_right)}%. Score of the output: {100 * found.output:.2f}%.\n",
             highlight=False,
         )
         all_found.append(found)
@@ -145,7 +145,7 @@ def _percent(share: float) -> str:
 
 LEGEND = """\
 In percent; ± for scalars: their mean error in standard deviations of the true values.
-wrong first   graphs in which no hint is wrong before this one (several may be wrong at once)
+wrong first   graphs in which it is wrong and no other hint is before it; scalars come before none
 from step     median of the first wrong step of the graphs in which it is ever wrong
 given truth   score of steps that see the true hints
 wrong steps   of those steps, such at which anything of the hint is wrong"""

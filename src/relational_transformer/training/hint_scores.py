@@ -28,7 +28,7 @@ RANGES = ("first", *SHARES, "last")
 themselves."""
 
 TOLERANCE = 0.25
-"""A scalar is wrong where it is off by more than so many spreads."""
+"""A scalar is wrong where any of its elements is off by more than so many spreads."""
 
 NEVER = 2**31
 """The first wrong step of what is never wrong."""
@@ -48,7 +48,8 @@ class HintScore:
         by_step_given_truth: the same of steps that see the true hints.
         given_truth: the score of all these steps together.
         wrong_given_truth: the share of these steps, of all examples, at which anything of the hint is wrong.
-        first: the share of examples in which no hint is wrong before this one. Several may be wrong at once.
+        first: the share of examples in which it is wrong, and no other hint before it. Scalars, which are never quite
+            right, come before no other hint here; and several hints may be wrong at once.
         first_step: the median, over examples in which it is ever wrong, of the first step at which it is.
     """
 
@@ -72,7 +73,7 @@ class HintScores:
         nodes, examples: size and number of the graphs. Those of several networks are counted together.
         running: how many examples have a step of each number.
         hints: in the order of the network's groups.
-        all_right: the share of examples in which no hint is ever wrong.
+        all_right: the share of examples in which no hint but scalars is ever wrong.
         output: the mean over networks of the score that a test has.
     """
 
@@ -235,8 +236,10 @@ def spread(data: Trajectories, name: str) -> float:
 
 def _summary(data: Trajectories, own: Sums, given_truth: Sums, first_wrong: np.ndarray, output: float) -> HintScores:
     """`first_wrong` [examples, H] says at which step each hint is wrong first."""
-    earliest = first_wrong.min(1)
-    is_first = (first_wrong == earliest[:, None]) & (first_wrong < NEVER)
+    types = [group.type for group in own.groups for _ in group.names]
+    is_decision = [kind != Type.SCALAR for kind in types]
+    earliest = first_wrong.min(1, where=is_decision, initial=NEVER)
+    is_first = (first_wrong <= earliest[:, None]) & (first_wrong < NEVER)
     by_step, by_range = own.score(own.by_step), own.score(own.by_range)
     of_truth, all_of_truth = (own.score(counts) for counts in (given_truth.by_step, given_truth.by_step.sum(0)))
     wrong_share = (given_truth.wrong.double() / given_truth.running.sum().clamp(min=1)).tolist()
@@ -258,7 +261,6 @@ def _summary(data: Trajectories, own: Sums, given_truth: Sums, first_wrong: np.n
             first_step=float(np.median(steps)) if len(steps) else None,
         )
 
-    types = [group.type for group in own.groups for _ in group.names]
     return HintScores(
         nodes=data.num_nodes,
         examples=len(data),

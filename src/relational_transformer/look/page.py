@@ -12,7 +12,7 @@ import jinja2
 import relational_transformer
 from relational_transformer.clrs.checks import check_name
 from relational_transformer.clrs.classes import CLASS_OF, TITLES
-from relational_transformer.clrs.feature import ProtocolName, Spec, Stage, Type
+from relational_transformer.clrs.feature import Location, ProtocolName, Spec, Stage, Type
 from relational_transformer.clrs.spec import spec_of
 
 from .explanations import EXPLANATIONS, words_of
@@ -112,7 +112,7 @@ def _describe(task: str, spec: Spec, name: str) -> dict[str, Any]:
         "words": words_of(task, name),
         "classes": explanation.classes.get(name, ()),
         "flags": explanation.flags.get(name, ()),
-        "shown": name in explanation.shown or feature.stage == Stage.OUTPUT,
+        "shown": name in explanation.shown or feature.stage == Stage.OUTPUT or feature.location == Location.GRAPH,
         "constant": is_constant,
     }
 

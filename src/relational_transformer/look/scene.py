@@ -78,7 +78,7 @@ def _add_run(
         "layers": [] if attention is None else list(numbers),
         "attention_note": "" if attention is not None and not note else note or "This model has no relational attention.",
         "norms": None if norms is None else packer.add(norms),
-        "largest_norm": inside.largest_norm,
+        "norm_range": inside.norm_range,
     }
 
 

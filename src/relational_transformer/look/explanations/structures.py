@@ -28,7 +28,7 @@ STRUCTURES = {
         },
         shown=("s", "i", "j"),
         classes={"key": LETTERS},
-        options={"shift": "s"},
+        options={"shift": "s", "compare": ["i", "j"]},
     ),
     "kmp_matcher": Explanation(
         about="Looks for a short string in a long one without ever going back: first it finds out how the short string "

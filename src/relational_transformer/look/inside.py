@@ -22,8 +22,8 @@ class Inside(NamedTuple):
         predictions: hints at every step, and outputs.
         attention: bytes [steps, layers, heads, N, N], 255 being a weight of 1; None of a model without relational
             attention.
-        edge_norms: bytes [steps, N, N], from 0 for the least to 255 for the largest of `norm_range`; None of a model that
-            has no edge vectors.
+        edge_norms: bytes [steps, N, N], 0 being the least and 255 the largest of `norm_range`; None of a model
+            that has no edge vectors.
     """
 
     predictions: Predictions

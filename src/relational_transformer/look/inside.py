@@ -22,13 +22,14 @@ class Inside(NamedTuple):
         predictions: hints at every step, and outputs.
         attention: bytes [steps, layers, heads, N, N], 255 being a weight of 1; None of a model without relational
             attention.
-        edge_norms: bytes [steps, N, N], 255 being `largest_norm`; None of a model that has no edge vectors.
+        edge_norms: bytes [steps, N, N], 0 being the least and 255 the largest of `norm_range`; None of a model
+            that has no edge vectors.
     """
 
     predictions: Predictions
     attention: np.ndarray | None
     edge_norms: np.ndarray | None
-    largest_norm: float
+    norm_range: tuple[float, float]
 
 
 def look_inside(network: Network, data: Trajectories, layers: tuple[int, ...] | None = None) -> Inside:
@@ -43,10 +44,11 @@ def look_inside(network: Network, data: Trajectories, layers: tuple[int, ...] | 
     attention = None
     if weights:
         attention = _as_bytes(torch.stack([torch.stack([call[0] for call in calls]) for calls in weights], dim=1))
-    edge_norms = torch.stack(norms) if norms else None
-    largest = 0.0 if edge_norms is None else edge_norms.max().item()
-    scaled = None if edge_norms is None else _as_bytes(edge_norms / (largest or 1.0))
-    return Inside(predictions, attention, scaled, largest)
+    if not norms:
+        return Inside(predictions, attention, None, (0.0, 0.0))
+    edge_norms = torch.stack(norms)
+    low, high = edge_norms.min().item(), edge_norms.max().item()
+    return Inside(predictions, attention, _as_bytes((edge_norms - low) / ((high - low) or 1.0)), (low, high))
 
 
 @contextmanager

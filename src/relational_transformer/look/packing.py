@@ -17,7 +17,7 @@ class Packer:
     >>> packer = Packer()
     >>> packer.add(np.array([[1, 2, 3]], dtype=np.int8)), packer.add(np.zeros(2, dtype=np.float32))
     ({'at': 0, 'kind': 'i1', 'shape': [1, 3]}, {'at': 4, 'kind': 'f4', 'shape': [2]})
-    >>> unpack({'at': 0, 'kind': 'i1', 'shape': [1, 3]}, packer.text()).tolist()
+    >>> unpack({'at': 0, 'kind': 'i1', 'shape': [1, 3]}, zlib.decompress(base64.b64decode(packer.text()))).tolist()
     [[1, 2, 3]]
     """
 
@@ -36,8 +36,7 @@ class Packer:
         return base64.b64encode(zlib.compress(bytes(self._bytes), 9)).decode()
 
 
-def unpack(place: dict[str, Any], text: str) -> np.ndarray:
-    """The array at a place of what `Packer.text` gave."""
-    content = zlib.decompress(base64.b64decode(text))
+def unpack(place: dict[str, Any], content: bytes) -> np.ndarray:
+    """The array at a place of all bytes."""
     count = int(np.prod(place["shape"]))
     return np.frombuffer(content, f"<{place['kind']}", count, place["at"]).reshape(place["shape"])

@@ -12,7 +12,7 @@ import jinja2
 import relational_transformer
 from relational_transformer.clrs.checks import check_name
 from relational_transformer.clrs.classes import CLASS_OF, TITLES
-from relational_transformer.clrs.feature import ProtocolName, Spec, Stage, Type
+from relational_transformer.clrs.feature import Location, ProtocolName, Spec, Stage, Type
 from relational_transformer.clrs.spec import spec_of
 
 from .explanations import EXPLANATIONS, words_of
@@ -53,11 +53,11 @@ def make_page(
         raise ValueError(f"{others[0].name} is a run of {others[0].config.task}, and the page is about {task}")
     if not nodes:
         raise ValueError("nodes must name at least one size")
-    forms = {run.protocol: None for run in runs} or {protocol: None}
+    forms: list[ProtocolName] = [run.protocol for run in runs] or [protocol]
     spec: Spec = {name: feature for form in forms for name, feature in spec_of(task, protocol=form).items()}
     packer = Packer()
     room = MOST_BYTES // max(1, len(runs) * len(nodes))
-    scenes = [make_scene(packer, task, size, seed, runs, next(iter(forms)), layers, room) for size in nodes]
+    scenes = [make_scene(packer, task, size, seed, runs, forms[0], layers, room) for size in nodes]
     facts = {
         "task": task,
         "title": TITLES[task],
@@ -108,11 +108,13 @@ def _describe(task: str, spec: Spec, name: str) -> dict[str, Any]:
         "name": name,
         "stage": feature.stage,
         "location": feature.location,
-        "type": Type.POINTER if feature.type in (Type.SHOULD_BE_PERMUTATION, Type.PERMUTATION_POINTER) else feature.type,
+        "type": Type.POINTER
+        if feature.type in (Type.SHOULD_BE_PERMUTATION, Type.PERMUTATION_POINTER)
+        else feature.type,
         "words": words_of(task, name),
         "classes": explanation.classes.get(name, ()),
         "flags": explanation.flags.get(name, ()),
-        "shown": name in explanation.shown or feature.stage == Stage.OUTPUT,
+        "shown": name in explanation.shown or feature.stage == Stage.OUTPUT or feature.location == Location.GRAPH,
         "constant": is_constant,
     }
 

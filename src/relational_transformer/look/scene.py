@@ -32,7 +32,7 @@ def make_scene(
     runs: Sequence[TrainedRun],
     protocol: ProtocolName,
     layers: tuple[int, ...] | None,
-    room: int = MOST_BYTES,
+    room: int,
 ) -> Scene:
     """Put an example into the packer, and return the table of what lies where; `room` is for the attention of each run
     on it, in bytes."""
@@ -76,9 +76,11 @@ def _add_run(
         "score": inside.predictions.score,
         "attention": None if attention is None else packer.add(attention),
         "layers": [] if attention is None else list(numbers),
-        "attention_note": "" if attention is not None and not note else note or "This model has no relational attention.",
+        "attention_note": ""
+        if attention is not None and not note
+        else note or "This model has no relational attention.",
         "norms": None if norms is None else packer.add(norms),
-        "largest_norm": inside.largest_norm,
+        "norm_range": inside.norm_range,
     }
 
 
@@ -107,7 +109,9 @@ def _predicted(spec: Spec, data: Trajectories, inside: Inside) -> tuple[Mapping[
     truth = plain_example(spec, data)
     said = {name: plain(spec[name], hint.predicted[:, 0]) for name, hint in hints.items()}
     said |= plain_outputs(spec, {name: values[0] for name, values in outputs.items()})
-    sure = {name: _sureness(spec, name, hint, said[name]) for name, hint in hints.items() if hint.probabilities is not None}
+    sure = {
+        name: _sureness(spec, name, hint, said[name]) for name, hint in hints.items() if hint.probabilities is not None
+    }
     spreads = {name: spread(data, name) for name in names_of(spec, Stage.HINT) if spec[name].type == Type.SCALAR}
     wrong = {
         name: find_mistakes(spec[name], values, truth[name], spreads.get(name, 1.0)) for name, values in said.items()

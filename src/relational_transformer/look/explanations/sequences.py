@@ -63,16 +63,16 @@ SEQUENCES = {
         options=SORT,
     ),
     "quicksort": Explanation(
-        about="Sorts by splitting: numbers up to the last one go to the left of it, larger ones to the right; then both "
-        "parts are sorted in the same way.",
+        about="Sorts by splitting: numbers up to the last one go to the left of it, larger ones to the right; then "
+        "both parts are sorted in the same way.",
         view="array",
         words={**KEYS, **SORTED, **SPLITTING, "pred_h": ORDER},
         shown=("pred_h", "p", "r", "i", "j"),
         options={**SORT, "bands": [["p", "r"]]},
     ),
     "quickselect": Explanation(
-        about="Finds the number in the middle without sorting all: it splits the numbers as quicksort does, and goes on "
-        "with the part that holds the middle alone.",
+        about="Finds the number in the middle without sorting all: it splits the numbers as quicksort does, and goes "
+        "on with the part that holds the middle alone.",
         view="array",
         words={
             **KEYS,
@@ -94,8 +94,8 @@ SEQUENCES = {
         options={"height": "key"},
     ),
     "binary_search": Explanation(
-        about="Finds where a number belongs in a sorted row: it compares it with the middle of what is left, and throws "
-        "away the half that it cannot be in.",
+        about="Finds where a number belongs in a sorted row: it compares it with the middle of what is left, and "
+        "throws away the half that it cannot be in.",
         view="array",
         words={
             **KEYS,

@@ -28,7 +28,7 @@ STRUCTURES = {
         },
         shown=("s", "i", "j"),
         classes={"key": LETTERS},
-        options={"shift": "s"},
+        options={"shift": "s", "compare": ["i", "j"]},
     ),
     "kmp_matcher": Explanation(
         about="Looks for a short string in a long one without ever going back: first it finds out how the short string "
@@ -57,8 +57,8 @@ STRUCTURES = {
         options={"shift": "s"},
     ),
     "lcs_length": Explanation(
-        about="Finds the longest sequence of characters that two strings have in common, from a table: cell (i, j) says "
-        "how long it is for the characters up to i of one string and up to j of the other.",
+        about="Finds the longest sequence of characters that two strings have in common, from a table: cell (i, j) "
+        "says how long it is for the characters up to i of one string and up to j of the other.",
         view="matrix",
         words={
             **STRINGS,
@@ -85,8 +85,14 @@ STRUCTURES = {
         },
         shown=("m", "s_h", "msk"),
         options={
-            "heat": "m", "number": "s_h", "known": "msk", "result_number": "s", "triangle": 1, "side": ["p"],
-            "rows": "from matrix", "columns": "to matrix",
+            "heat": "m",
+            "number": "s_h",
+            "known": "msk",
+            "result_number": "s",
+            "triangle": 1,
+            "side": ["p"],
+            "rows": "from matrix",
+            "columns": "to matrix",
         },
     ),
     "optimal_bst": Explanation(
@@ -106,8 +112,15 @@ STRUCTURES = {
         },
         shown=("root_h", "e", "msk"),
         options={
-            "heat": "e", "number": "root_h", "known": "msk", "result_number": "root", "triangle": 0, "strict": True,
-            "side": ["p", "q"], "rows": "from key", "columns": "to key",
+            "heat": "e",
+            "number": "root_h",
+            "known": "msk",
+            "result_number": "root",
+            "triangle": 0,
+            "strict": True,
+            "side": ["p", "q"],
+            "rows": "from key",
+            "columns": "to key",
         },
     ),
     "graham_scan": Explanation(
@@ -127,14 +140,19 @@ STRUCTURES = {
         },
         shown=("in_hull_h", "stack_prev", "best", "last_stack", "i"),
         classes={
-            "phase": ("start", "the lowest point is found", "the angles are known", "a point was taken back",
-                      "a point was added"),
-        },  # fmt: skip
+            "phase": (
+                "start",
+                "the lowest point is found",
+                "the angles are known",
+                "a point was taken back",
+                "a point was added",
+            ),
+        },
         options={"hull": "in_hull"},
     ),
     "jarvis_march": Explanation(
-        about="Finds the hull of points, as a rubber band round them would: from a point of the hull it always goes on to the "
-        "point that leaves all others on one side.",
+        about="Finds the hull of points, as a rubber band round them would: from a point of the hull it always goes on "
+        "to the point that leaves all others on one side.",
         view="plane",
         words={
             **POINTS,

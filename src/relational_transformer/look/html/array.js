@@ -37,7 +37,7 @@ const arrayView = {
     const others = frame.names("node", "pointer").filter((name) => name !== ordering && !FEATURES.get(name).constant);
     const top = (node) => [seats[node], zero - Math.max(0, (heights[node] / most) * full) - 6];
     others.forEach((name) => pointers(frame, name, top, { gap: 4, bend: 0.3 }));
-    tags(frame, (node, number) => [Math.min(Math.max(seats[node], 26), stage.width - 26), this.base + 38 + number * TAG]);
+    tags(frame, (node, number) => [Math.min(Math.max(seats[node], 26), stage.width - 26), this.base + (options.note ? 54 : 38) + number * TAG]);
     return (node) => [seats[node], zero - Math.max(0, (heights[node] / most) * full) * 0.5];
   },
 
@@ -61,7 +61,7 @@ const arrayView = {
   level(frame, y) {
     frame.stage.put("front", "level", "line", { x1: 4, x2: frame.stage.width - 4, y1: y, y2: y, class: "level" });
     const text = `${facts.options.level} ${frame.input(facts.options.level)[0].toFixed(2)}`;
-    frame.stage.put("front", "level name", "text", { class: "level-name" }, { at: [8, y - 6], text });
+    frame.stage.put("front", "level name", "text", { class: "level-name" }, { at: [frame.stage.width - 8, y - 6], text });
   },
 
   bar(frame, node, x, slot, zero, height, ordering, signed) {
@@ -79,7 +79,7 @@ const arrayView = {
       stage.put("nodes", `name ${node}`, "text", { class: "index", fill: wrong ? BAD : null }, { at: [x, below], text: data, data });
       if (facts.options.note) {
         const note = `${facts.options.note_words ?? ""} ${Math.round(frame.input(facts.options.note)[node])}`;
-        stage.put("nodes", `note ${node}`, "text", { class: "note", y: -6 }, { at: [x, zero], text: note });
+        stage.put("nodes", `note ${node}`, "text", { class: "note" }, { at: [x, below + 16], text: note });
       }
     } else if (wrong) stage.put("nodes", `name ${node}`, "circle", { r: 3, fill: BAD }, { at: [x, below - 4] });
     if (fresh) alarm(frame, `bar ${node}`, [x, zero - Math.max(height, 0) - (nodes <= 24 ? 24 : 10)]);

@@ -22,7 +22,7 @@ class Squares {
       const [i, j] = [Math.floor(place / nodes), place % nodes];
       this.stage.put("nodes", `${place}`, "rect", {
         x: 20 + j * size, y: 20 + i * size, width: size - 0.5, height: size - 0.5, rx: nodes > 24 ? 0 : 2,
-        fill: this.color, "fill-opacity": (0.04 + 0.96 * (values[place] / 255)).toFixed(3),
+        fill: this.color, "fill-opacity": (0.04 + 0.96 * Math.sqrt(values[place] / 255)).toFixed(3),
       }, { data: `${i},${j}` });
     }
     this.stage.end();
@@ -50,7 +50,7 @@ class Inside {
       figures.append(element("figure", {}, controls, this.attention.stage.svg, element("figcaption", {}, `Attention: row i attends to column j. ${run.attention_note}`)));
     } else figures.append(element("p", { class: "soft" }, run.attention_note));
     if (run.norms) {
-      const caption = `Edge vectors: the length of each at this step, up to ${number(run.largest_norm)}.`;
+      const caption = `Edge vectors: the length of each after this step, from ${number(run.norm_range[0])} (pale) to ${number(run.norm_range[1])}.`;
       figures.append(element("figure", {}, element("p", { class: "controls" }, "edge from row i to column j"), this.norms.stage.svg, element("figcaption", {}, caption)));
     }
     this.holder = element("section", { class: "inside" }, element("h3", {}, `Inside ${name}`), figures);

@@ -2,13 +2,12 @@
 
 const COLORS = 8;
 const colors = new Map();
-for (const feature of facts.features) {
-  if (feature.stage === "input" || feature.constant) continue;
-  const base = colors.get(`${feature.name}_h`);
-  colors.set(feature.name, base ?? `var(--c${(new Set(colors.values()).size % COLORS) + 1})`);
+const isHeat = (feature) => feature.name === facts.options.heat;  // a calm colour, for it covers large areas
+for (const feature of facts.features.filter(isHeat).concat(facts.features.filter((one) => one.stage === "hint" && !isHeat(one)))) {
+  if (!feature.constant) colors.set(feature.name, `var(--c${(colors.size % COLORS) + 1})`);
 }
 for (const feature of facts.features) {  // an output looks like the hint that leads to it
-  if (feature.stage === "output" && colors.has(`${feature.name}_h`)) colors.set(feature.name, colors.get(`${feature.name}_h`));
+  if (feature.stage === "output") colors.set(feature.name, colors.get(`${feature.name}_h`) ?? `var(--c${(colors.size % COLORS) + 1})`);
 }
 
 function colorOf(name) {

@@ -35,7 +35,7 @@ const matrixView = {
       stage.put("back", `column ${j}`, "text", { class: "header" }, { at: [x + grid.cell / 2, grid.top - 10], text: label(j), data: `${j}` });
     }
     const names = split === null ? [facts.options.rows ?? "from", facts.options.columns ?? "to"] : ["first string", "second string"];
-    stage.put("back", "rows", "text", { class: "side", transform: `translate(16 ${grid.top + 4}) rotate(-90)`, "text-anchor": "end" }, { text: `${names[0]} i` });
+    stage.put("back", "rows", "text", { class: "side", transform: `translate(16 ${grid.top + 110}) rotate(-90)` }, { text: `${names[0]} i` });
     stage.put("back", "columns", "text", { class: "side", x: grid.left, y: 16 }, { text: `${names[1]} j` });
   },
 
@@ -80,7 +80,7 @@ const matrixView = {
       const look = { class: "number", "font-size": Math.min(22, size * 0.42), fill: color, y: value && size > 26 ? size * 0.02 : size * 0.14 };
       frame.stage.put("front", `number ${place}`, "text", look, { at, text: main });
     }
-    if (value && value !== ".00" && (size > 26 || !main)) {
+    if (value && value !== "0" && value !== ".00" && (size > 26 || !main)) {
       const look = { class: "value", "font-size": Math.min(13, size * 0.3), fill: frame.isWrong(heat, place) ? BAD : null, y: main ? size * 0.34 : size * 0.1 };
       frame.stage.put("front", `value ${place}`, "text", look, { at, text: value });
     }

@@ -72,8 +72,8 @@ async function start() {
   const redraw = () => sections.forEach((section, number) => section.draw(player.stopOf(examples[number])));
   const player = new Player(examples, redraw);
   examples.forEach((example) => sections.push(exampleSection(example, main, redraw)));
-  for (const voice of facts.runs.keys()) {
-    player.lines.append(new Timeline(examples[0], voice, (stop) => player.go(stop)).holder);
+  for (const example of examples) {
+    for (const voice of facts.runs.keys()) player.lines.append(new Timeline(example, voice, player).holder);
   }
   main.append(element("section", { class: "meaning" }, element("h2", {}, "What the signs mean"), legend(redraw)), ...sections.map((section) => section.more));
   document.querySelector(".top").append(themeButton());

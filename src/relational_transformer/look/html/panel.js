@@ -11,7 +11,8 @@ class Panel {
     this.stage.svg.setAttribute("role", "img");
     this.stage.svg.classList.add("picture");
     this.name = voice === TRUTH ? (facts.runs.length ? "The algorithm" : facts.title) : facts.runs[voice].name;
-    this.badges = element("p", { class: "badges" });
+    const hasBadges = facts.features.some((one) => one.location === "graph" && one.stage !== "input");
+    this.badges = element("p", { class: "badges", hidden: !hasBadges });
     const heading = element("h3", {}, this.name);
     if (voice !== TRUTH) {
       const score = example.scene.runs[voice].score;

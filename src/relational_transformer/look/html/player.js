@@ -18,8 +18,8 @@ class Player {
     this.where = element("span", { class: "where" });
     this.words = element("p", { class: "words", "aria-live": "polite", id: "words" });
     const row = element("div", { class: "row" },
-      button("First step", "⏮", () => this.go(0)), button("One step back", "◀", () => this.go(this.stop - 1)), this.playButton,
-      button("One step on", "▶︎|", () => this.go(this.stop + 1)), this.slider, this.where, this.speed);
+      button("First step", "|◀", () => this.go(0)), button("One step back", "◀", () => this.go(this.stop - 1)), this.playButton,
+      button("One step on", "▶|", () => this.go(this.stop + 1)), this.slider, this.where, this.speed);
     this.lines = element("div", { class: "lines" });
     this.holder = element("div", { class: "player", role: "group", "aria-label": "Player" }, this.words, this.lines, row);
     document.addEventListener("keydown", (event) => this.press(event));
@@ -28,6 +28,10 @@ class Player {
   // The stop of an example that stands beside a stop of the longest one.
   stopOf(example, stop = this.stop) {
     return example.result === this.last ? stop : Math.round((stop / this.last) * example.result);
+  }
+
+  goTo(example, stop) {
+    this.go(example.result === this.last ? stop : Math.round((stop / example.result) * this.last));
   }
 
   go(stop, byItself = false) {

@@ -10,7 +10,8 @@ function tags(frame, seat) {
     if (node < 0 || node >= frame.nodes) return;
     const number = taken.get(node) ?? 0;
     taken.set(node, number + 1);
-    const at = seat(node, number), label = name.replace(/_h$/, ""), width = 10 + label.length * 7.2;
+    const label = name.replace(/_h$/, ""), width = 10 + label.length * 7.2, seated = seat(node, number);
+    const at = [Math.min(Math.max(seated[0], width / 2 + 1), frame.stage.width - width / 2 - 1), seated[1]];
     const key = `tag ${name}${look.faint ? " true" : ""}`, data = `${node}`;
     frame.stage.put("front", key, "rect", {
       x: -width / 2, y: -TAG / 2 + 1, width, height: TAG - 2, rx: 8, class: look.faint ? "tag faint" : "tag",

@@ -1,7 +1,8 @@
 // Where a run is wrong: a bar for every stop, strong where mistakes are new.
 
 class Timeline {
-  constructor(example, voice, go) {
+  constructor(example, voice, player) {
+    const go = (stop) => player.goTo(example, stop);
     this.counts = example.mistakesAt[voice];
     this.first = this.counts.findIndex((one) => one.wrong > 0);
     const stops = this.counts.length, most = Math.max(1, ...this.counts.map((one) => one.wrong));
@@ -19,7 +20,7 @@ class Timeline {
       const box = this.stage.svg.getBoundingClientRect();
       go(Math.min(stops - 1, Math.floor(((event.clientX - box.left) / box.width) * stops)));
     });
-    const name = facts.runs[voice].name;
+    const name = facts.scenes.length > 1 ? `${facts.runs[voice].name}, ${example.nodes}` : facts.runs[voice].name;
     const told = this.first < 0 ? "no mistake" : `first mistake: ${this.first === example.result ? "in the result" : `step ${this.first}`}`;
     const jump = element("button", { type: "button", class: "link", disabled: this.first < 0, onclick: () => go(this.first) }, told);
     this.holder = element("div", { class: "timeline" }, element("span", { class: "whose" }, name), this.stage.svg, jump);

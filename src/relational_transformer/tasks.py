@@ -10,6 +10,7 @@ TASKS = {
     "clrs": "relational_transformer.training.task.CLRSTask",
     "lobster": "relational_transformer.lobster.task.LobsterTask",
     "sokoban": "relational_transformer.sokoban.task.SokobanTask",
+    "qm9": "relational_transformer.molecules.task.QM9Task",
 }
 """Kinds of runs by name. A new experiment is a line here and a file `task.py` (docs/add-a-task.md)."""
 
@@ -27,9 +28,11 @@ def find_task(kind: str) -> type[Task[Any]]:
 
 
 def kind_of(task: str) -> str:
-    """The kind of the runs on a task: the thirty algorithms are of one kind.
+    """The kind of the runs on a task: the thirty algorithms are of one kind, and the properties of molecules.
 
-    >>> kind_of("bfs"), kind_of("sokoban")
-    ('clrs', 'sokoban')
+    >>> kind_of("bfs"), kind_of("sokoban"), kind_of("qm9_gap")
+    ('clrs', 'sokoban', 'qm9')
     """
-    return "clrs" if task in ALGORITHMS else task
+    if task in ALGORITHMS:
+        return "clrs"
+    return "qm9" if task.startswith("qm9_") else task

@@ -56,16 +56,13 @@ def test_other_files_have_another_cache(small_qm9: list[Path], tmp_path: Path):
     assert len(list((tmp_path / "cache" / "qm9").iterdir())) == 2
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"), [("'C'", "'S'", "other elements"), ("[[", "[[nan, 0.0, 0.0], [", "molecule")]
-)
-def test_a_molecule_that_cannot_be_read_is_named(small_qm9: list[Path], old: str, new: str, message: str):
+def test_a_molecule_that_cannot_be_read_is_named(small_qm9: list[Path]):
     text = small_qm9[1].read_text()
-    assert old in text
-    small_qm9[1].write_text(text.replace(old, new))
-    with pytest.raises(
-        ValueError, match=rf"qm9_part2.csv of qm9pack: molecule \d+ cannot be read .*{message}|molecule"
-    ):
+    small_qm9[1].write_text(text.replace("'C'", "'S'", 1))
+    with pytest.raises(ValueError, match=r"qm9_part2.csv of qm9pack: molecule \d+ cannot be read .*other elements"):
+        load_qm9()
+    small_qm9[1].write_text(text.replace("[[", "[[nan, 0.0, 0.0], [", 1))
+    with pytest.raises(ValueError, match=r"qm9_part2.csv of qm9pack: molecule \d+ cannot be read"):
         load_qm9()
 
 

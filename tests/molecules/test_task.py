@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from relational_transformer.fleet.adam import Schedule
 from relational_transformer.molecules import MoleculeRegressor, QM9Config, QM9Task, load_model, load_qm9
 from relational_transformer.molecules.preparation import Prepared
 from relational_transformer.molecules.task import evaluator_of
@@ -73,16 +74,18 @@ def test_a_result_says_unit_data_and_baselines(tmp_path: Path):
     assert result["baselines"]["atoms"] != result["baselines"]["mean"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["qm9_gap", "qm9_u0"])  # averaged over the atoms, added up
 def test_thirty_two_molecules_are_learnt_by_heart(tmp_path: Path, task: str):
     settings = replace(
         SETTINGS, head_size=16, node_hidden_size=32, edge_size=16, edge_hidden_sizes=(16, 16), batch_size=32
     )
     protocol = replace(PROTOCOL, train_molecules=32, examples=32 * 300, validation_interval=32 * 300)
-    trainer = run(small_config(task, settings=settings, protocol=protocol, seeds=(0,)), tmp_path)
+    schedule = Schedule(20, "cosine")
+    trainer = run(small_config(task, settings=settings, protocol=protocol, schedule=schedule, seeds=(0,)), tmp_path)
     data = trainer.task.data_of_run
     evaluator = evaluator_of(trainer.task.stack, data, data.indices.training, trainer.config, CPU)
-    assert evaluator.mean_errors(trainer.fleet.parameters) < 0.05 * data.scale.std
+    assert evaluator.mean_errors(trainer.fleet.parameters) < 0.1 * data.scale.std
 
 
 def test_an_unknown_target_is_refused():

@@ -27,6 +27,9 @@ from .graphs import Molecules
 from .scale import Scale
 
 Readout = Literal["sum", "mean"]
+FIRST_OUTPUT = 0.01
+"""By which the last weights are made smaller, so that a model begins near what its scale says by itself; the numbers of
+twenty atoms add up to many times the spread of a target otherwise."""
 
 
 class MoleculeInput(nn.Module):
@@ -61,6 +64,8 @@ class MoleculeOutput(nn.Module):
         self.output = nn.Linear(node_size, 1)
         reset_linear(self.hidden)
         reset_linear(self.output)
+        with torch.no_grad():
+            self.output.weight.mul_(FIRST_OUTPUT)
 
     def forward(self, molecules: Molecules, state: State) -> Tensor:
         of_atoms = precise_linear(self.output, F.relu(precise_linear(self.hidden, state[0]))).squeeze(-1)  # [..., N]

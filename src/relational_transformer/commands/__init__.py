@@ -28,6 +28,7 @@ COMMANDS = {
         "rt train bfs --seeds 3",
         variants={
             "lobster": Command("shortest paths in lobster graphs", "rt train lobster --model rt --seeds 20"),
+            "qm9": Command("a property of the molecules of QM9", "rt train qm9 --target gap --seeds 2"),
             "sokoban": Command("an agent that learns to play Sokoban", "rt train sokoban --model rt"),
         },
     ),

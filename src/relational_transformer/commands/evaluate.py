@@ -44,8 +44,8 @@ class EvaluateArguments:
     examples: int | None = None
     """The number of graphs, times the algorithm's multiplier; by default that of the run's protocol."""
     data_seed: int | None = None
-    """The seed of the graphs; by default 3, that of the canonical test set, and with --hints 4: nothing is chosen by the
-    test set."""
+    """The seed of the graphs; by default 3, that of the canonical test set, and with --hints 4, so that
+    nothing is chosen by the test set."""
     device: str = field(default_factory=default_device)
     """cuda, cuda:1 or cpu; by default a CUDA device if there is one."""
     hints: bool = False

@@ -50,7 +50,8 @@ class Adam:
     $$m \leftarrow \beta_1 m + (1 - \beta_1) g \quad v \leftarrow \beta_2 v + (1 - \beta_2) g^2 \quad
     w \leftarrow w - \eta \frac{m / (1 - \beta_1^t)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}$$
 
-    A `weight_decay` $\lambda$ subtracts $\eta \lambda w$ from every parameter before (AdamW, Loshchilov & Hutter, 2019).
+    Before that, a `weight_decay` $\lambda$ subtracts $\eta \lambda w$ from every parameter (AdamW, Loshchilov & Hutter,
+    2019).
 
     Compiled, the norms, the clipping and the update take a handful of kernels, whatever the number of parameters and
     seeds. The learning rate is computed on the device from the number of the step, so that a step can be captured as a

@@ -225,8 +225,7 @@ class TrainingStep:
 
     @cached_property
     def bytes_to_keep(self) -> float:
-        """The bytes that the longest trajectories keep for the backward pass, extrapolated from short ones; 0 if all are
-        short."""
+        """The bytes that the longest trajectories keep for the backward pass, extrapolated from short ones."""
         most = max(self.buckets)
         if most <= HINTS_OF_REHEARSAL:
             return 0.0

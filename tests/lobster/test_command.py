@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from relational_transformer import cli
-from relational_transformer.commands.train_display import Display
+from relational_transformer.commands.terminal.training import Display
 from relational_transformer.commands.train_lobster import TrainLobsterArguments, _protocol
 from relational_transformer.lobster import LobsterProtocol, LobsterTask
 from relational_transformer.runs.run_folder import RunFolder

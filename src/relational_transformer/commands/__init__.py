@@ -1,7 +1,8 @@
 """The commands of `rt`, one file each.
 
 The file of the command ``data`` is ``data.py``; it holds a frozen dataclass ``DataArguments``, whose fields are the
-command line, and ``run(arguments) -> None``. A second file of the same command is called ``data_something.py``.
+command line, and ``run(arguments) -> None``. A second file of the same command is called ``data_something.py``;
+what it shows in a terminal is in ``terminal/``.
 A command may have variants with a command line of their own: ``rt train lobster`` is ``train_lobster.py``, with
 ``TrainLobsterArguments`` and ``run``. `COMMANDS` says in one line what each is for, so that `rt --help` imports none of
 them.

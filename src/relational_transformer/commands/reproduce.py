@@ -16,7 +16,7 @@ from relational_transformer.sweeps.engines import EngineOptions, check_options
 from relational_transformer.sweeps.planning import finished_runs
 from relational_transformer.sweeps.speeds import Speeds
 
-from .reproduce_display import carry_out, show_plan
+from .terminal.sweeps import carry_out, show_plan
 from .train_run import changes_of
 
 

@@ -48,7 +48,7 @@ def draw(seeds: tuple[int, ...], first_step: int, num_steps: int, batch_size: in
 
 
 def node_buckets(num_nodes: np.ndarray, num_seeds: int, batch_size: int, multiple: int = NODES_PER_BUCKET) -> list[int]:
-    """The sizes to which groups are padded: a few multiples of a number, the last one at least that of the largest graph.
+    """The sizes to which groups are padded: a few multiples of `multiple`, with room for the largest graph.
 
     They are chosen so that typical steps of `num_seeds` seeds have the fewest pairs of nodes.
 

@@ -32,8 +32,8 @@ def outline(build: Callable[[], nn.Module]) -> nn.Module | None:
 def at_most(tensors: int, numbers: float = math.inf) -> Iterator[None]:
     """Within the block, this thread registers at most so many parameters and buffers in modules, with so many numbers.
 
-    Building a larger module is aborted with `TooLarge`. A tensor is counted before it is filled, and until then it takes
-    no memory.
+    Building a larger module is aborted with `TooLarge`. A tensor is counted before it is filled; until then it takes no
+    memory.
 
     >>> with at_most(2, 100):
     ...     nn.Linear(10, 10)

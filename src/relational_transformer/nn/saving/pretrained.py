@@ -40,8 +40,8 @@ class Pretrained(nn.Module):
     A subclass keeps every argument of its constructor as an attribute of the same name, but for `device` and `dtype`.
     An argument is what JSON can hold, or a dataclass of it. The folder has the file names and formats of the Hugging
     Face Hub, `config.json` and `model.safetensors`, and may be on the Hub: `push_to_hub("user/name")`,
-    `from_pretrained("user/name")`. The file of weights has a checksum of weights and configuration. Both are loaded only
-    if it matches.
+    `from_pretrained("user/name")`. The file of weights has a checksum of weights and configuration. Both are loaded
+    only if it matches.
 
     >>> from tempfile import TemporaryDirectory
     >>> from relational_transformer import RelationalTransformerLayer

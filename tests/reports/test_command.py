@@ -27,6 +27,17 @@ def test_a_markdown_file_gets_no_other_format(tmp_path):
     assert readme.read_text() == text
 
 
+def test_models_of_a_table_are_chosen(tmp_path, capsys):
+    write_result(tmp_path / "a", "bfs", [0.99])
+    run(ReportArguments(results=tmp_path, table="main", models=("rt", "mpnn")))
+    rows = capsys.readouterr().out.partition("\n\n")[0].splitlines()[2:]
+    assert {row.split(" | ")[1] for row in rows} == {"RT"}  # nothing was measured of MPNN, which a remark says
+    with pytest.raises(ValueError, match="the table main has no model 'rtt'; it has Deep Sets, .*RT"):
+        run(ReportArguments(results=tmp_path, table="main", models=("rtt",)))
+    with pytest.raises(ValueError, match="--models selects models of one table: name it with --table"):
+        run(ReportArguments(results=tmp_path, models=("rt",)))
+
+
 def test_a_file_without_marks_is_left_alone(tmp_path):
     readme = tmp_path / "README.md"
     readme.write_text("no marks")

@@ -13,6 +13,7 @@ from relational_transformer.reports.comparison import compare, overview
 from relational_transformer.reports.formats import FORMATS
 from relational_transformer.reports.results.archive import Archive
 from relational_transformer.reports.results.measured import read_results
+from relational_transformer.reports.results.variants import title_of
 from relational_transformer.reports.tables import build_table
 
 BEGIN, END = "<!-- results: begin (made by rt report) -->", "<!-- results: end -->"
@@ -32,6 +33,8 @@ class ReportArguments:
     """A table of the paper: main, deviations, classes, transformer, single_layer, pointers, core_node, edge_updates,
     train_size, untuned, published_baselines, parameters, speed, lobster or sokoban; or modern and modern_classes, the
     results of the modern protocol. By default, every result."""
+    models: tuple[str, ...] = ()
+    """With --table: only these of its models, for instance rt."""
     format: Literal["markdown", "csv", "latex"] = "markdown"
     """The format in which tables are printed."""
     write: Path | None = None
@@ -45,6 +48,8 @@ def run(arguments: ReportArguments) -> None:
         raise FileNotFoundError(2, "no such folder", str(arguments.results))
     if arguments.write is not None and arguments.format != "markdown":
         raise ValueError(f"--write puts tables into a Markdown file: leave out --format {arguments.format}")
+    if arguments.models and arguments.table is None:
+        raise ValueError("--models selects models of one table: name it with --table")
     archive = Archive(read_results(arguments.results))
     if arguments.out is not None:
         write_report(arguments.out, archive)
@@ -59,6 +64,8 @@ def _text(arguments: ReportArguments, archive: Archive) -> str:
     if arguments.table is None and arguments.format == "markdown":
         return compare(archive)
     table = overview(archive) if arguments.table is None else build_table(arguments.table, archive)
+    if arguments.models:
+        table = table.only_columns([title_of(model) for model in arguments.models])
     return FORMATS[arguments.format](table)
 
 

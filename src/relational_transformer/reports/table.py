@@ -1,5 +1,6 @@
 """A table of the paper with our numbers beside its own, and the verdict on every difference."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -95,6 +96,13 @@ class Table:
             cells=tuple(cell for cell in self.cells if cell.column in there),
             remarks=(*self.remarks, f"Not measured: {'; '.join(missing)}."),
         )
+
+    def only_columns(self, columns: Sequence[str]) -> "Table":
+        """The table with these of its columns alone."""
+        for column in columns:
+            if column not in self.columns:
+                raise ValueError(f"the table {self.name} has no model {column!r}; it has {', '.join(self.columns)}")
+        return replace(self, cells=tuple(cell for cell in self.cells if cell.column in columns))
 
     def _is_tested(self, cell: Cell) -> bool:
         comparable = cell.ours is not None and cell.ours.comparable

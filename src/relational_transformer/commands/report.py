@@ -30,8 +30,8 @@ class ReportArguments:
     """Folder with results or runs; every result.json below it counts."""
     table: str | None = None
     """A table of the paper: main, deviations, classes, transformer, single_layer, pointers, core_node, edge_updates,
-    train_size, untuned, published_baselines, parameters, speed, lobster or sokoban; or modern, of what was trained by
-    the modern protocol. By default, all there is."""
+    train_size, untuned, published_baselines, parameters, speed, lobster or sokoban; modern, of what was trained by the
+    modern protocol; or qm9, beside what others have published. By default, all there is."""
     format: Literal["markdown", "csv", "latex"] = "markdown"
     """How the table is printed."""
     write: Path | None = None

@@ -22,7 +22,8 @@ class ReproduceArguments:
     """Train what a table of the paper needs, or any part of it, and print the table, the paper's numbers beside ours.
 
     Experiments: main, classes, transformer, single_layer, pointers, core_node, edge_updates, train_size, untuned,
-    published_baselines, parameters, speed, lobster, sokoban. They share their runs: what is done is never run again.
+    published_baselines, parameters, speed, lobster, sokoban; and qm9, which the paper has not. They share
+    their runs: what is done is never run again.
     Killed at any moment, the same command goes on from the last checkpoints.
     """
 

@@ -7,6 +7,7 @@ from .cost_tables import parameters, speed
 from .formats import to_markdown
 from .modern_table import modern
 from .other_tables import OTHERS
+from .qm9_table import qm9
 from .results.archive import Archive
 from .results.measured import read_results
 from .score_tables import (
@@ -37,6 +38,7 @@ TABLES: dict[str, Callable[[Archive], Table]] = {
     "speed": speed,
     "modern": modern,
     **OTHERS,
+    "qm9": qm9,
 }
 """What makes each table, in the order of the page."""
 

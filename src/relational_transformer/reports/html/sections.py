@@ -36,6 +36,7 @@ SHORT = {
     "modern": "Modern",
     "lobster": "Lobster",
     "sokoban": "Sokoban",
+    "qm9": "QM9",
 }
 
 CURVES = (

@@ -4,14 +4,13 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from tests.reports.fakes import PROVENANCE
-
 from relational_transformer.molecules import TARGETS, MoleculeSettings, QM9Config, QM9Protocol
 from relational_transformer.reports.comparison import compare
 from relational_transformer.reports.qm9_table import published
 from relational_transformer.reports.results.archive import Archive
 from relational_transformer.reports.results.measured import read_results
 from relational_transformer.reports.tables import build_table, table_for
+from tests.reports.fakes import PROVENANCE
 
 
 def write(folder: Path, task: str, scores: list[float], **protocol) -> None:
@@ -39,7 +38,7 @@ def test_ours_stands_beside_every_published_error_of_the_target(tmp_path: Path):
 
 def test_fewer_molecules_are_named(tmp_path: Path):
     write(tmp_path / "mu", "qm9_mu", [0.1], train_molecules=5_000, test_molecules=1_000)
-    assert "train molecules 5,000, test molecules 1,000" in table_for("qm9", tmp_path)
+    assert "test molecules 1,000, train molecules 5,000" in table_for("qm9", tmp_path)
 
 
 def test_targets_without_a_result_are_missing_where_there_is_none():

@@ -17,14 +17,14 @@ from torch.utils.flop_counter import FlopCounterMode
 from relational_transformer.fleet.adam import Adam
 from relational_transformer.fleet.fleet import Fleet, initialise
 from relational_transformer.fleet.precision import Precision, set_matrix_products
-from relational_transformer.graphs.batches import draw, group_by_size
-from relational_transformer.graphs.evaluation import Evaluator
-from relational_transformer.graphs.stack import FleetStack
-from relational_transformer.graphs.step import TrainingStep
 from relational_transformer.lobster import SETTINGS, LobsterProtocol, build_model
 from relational_transformer.lobster.data import load_split
 from relational_transformer.lobster.settings import ModelName
 from relational_transformer.lobster.task import relative_error, squared_error
+from relational_transformer.regression.batches import draw, group_by_size
+from relational_transformer.regression.evaluation import Evaluator
+from relational_transformer.regression.stack import FleetStack
+from relational_transformer.regression.step import TrainingStep
 from relational_transformer.runs.provenance import hardware
 
 STEPS_OF_PART = {"cuda": 32, "cpu": 1}

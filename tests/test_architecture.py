@@ -21,7 +21,7 @@ ROOMS = (
     "nn",
     "fleet",
     "runs",
-    "graphs",
+    "regression",
     "pyg",
     "molecules",
     "clrs",

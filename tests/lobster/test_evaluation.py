@@ -5,9 +5,6 @@ import pytest
 import torch
 
 from relational_transformer.fleet.fleet import Fleet, initialise
-from relational_transformer.graphs import evaluation
-from relational_transformer.graphs.evaluation import Evaluator, chunks_of
-from relational_transformer.graphs.stack import FleetStack
 from relational_transformer.lobster import (
     SETTINGS,
     LobsterConfig,
@@ -20,6 +17,9 @@ from relational_transformer.lobster.data import load_split
 from relational_transformer.lobster.memory import check_memory
 from relational_transformer.lobster.settings import ModelName
 from relational_transformer.lobster.task import relative_error
+from relational_transformer.regression import evaluation
+from relational_transformer.regression.evaluation import Evaluator, chunks_of
+from relational_transformer.regression.stack import FleetStack
 from relational_transformer.runs.run_folder import RunFolder
 from tests.lobster.small import CPU, SMALL, make_trainer
 

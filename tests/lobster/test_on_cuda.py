@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from relational_transformer.fleet.precision import Precision, for_computing, set_matrix_products
-from relational_transformer.graphs.batches import draw, group_by_size
-from relational_transformer.graphs.stack import FleetStack
 from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol, RelationalSettings
+from relational_transformer.regression.batches import draw, group_by_size
+from relational_transformer.regression.stack import FleetStack
 from relational_transformer.runs import RunFolder, Trainer
 from tests.lobster.small import make_trainer
 

@@ -10,14 +10,14 @@ from relational_transformer.fleet.adam import Adam
 from relational_transformer.fleet.fleet import Fleet, initialise
 from relational_transformer.fleet.graphs import saved_bytes
 from relational_transformer.fleet.precision import Precision
-from relational_transformer.graphs import step as step_module
-from relational_transformer.graphs.batches import draw, group_by_size
-from relational_transformer.graphs.stack import FleetStack
-from relational_transformer.graphs.step import TrainingStep
 from relational_transformer.lobster import build_model, sample, spread_sizes
 from relational_transformer.lobster.data import load_split
 from relational_transformer.lobster.settings import ModelName
 from relational_transformer.lobster.task import squared_error
+from relational_transformer.regression import step as step_module
+from relational_transformer.regression.batches import draw, group_by_size
+from relational_transformer.regression.stack import FleetStack
+from relational_transformer.regression.step import TrainingStep
 from tests.lobster.small import CPU, SMALL
 
 SEEDS = (0, 1, 2)

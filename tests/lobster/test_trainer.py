@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from relational_transformer import lobster
-from relational_transformer.graphs.evaluation import Evaluator
 from relational_transformer.lobster import LobsterConfig
 from relational_transformer.lobster.settings import ModelName
+from relational_transformer.regression.evaluation import Evaluator
 from relational_transformer.runs.run_folder import RunFolder
 from tests.lobster.small import CPU, PROTOCOL, RELATIONAL, make_trainer, run_to_the_end, small_config, train_run
 

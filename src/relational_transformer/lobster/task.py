@@ -12,7 +12,7 @@ from torch import Tensor
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.over_seeds import Parameters
 from relational_transformer.fleet.precision import Precision
-from relational_transformer.graphs import Evaluator, FleetStack, LayeredModel, TrainingStep, draw, group_by_size
+from relational_transformer.regression import Evaluator, FleetStack, LayeredModel, TrainingStep, draw, group_by_size
 from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.runs.task import Evaluation, Optimiser, Start, Task
 

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from relational_transformer.graphs import LayeredModel, RelationalStep, State, precise_linear
 from relational_transformer.nn import Pretrained, RelationalTransformerLayer
 from relational_transformer.nn.checks import (
     MOST_LAYERS,
@@ -21,6 +20,7 @@ from relational_transformer.nn.checks import (
 )
 from relational_transformer.nn.initialization import reset_linear
 from relational_transformer.nn.padding import present_edges, present_nodes
+from relational_transformer.regression import LayeredModel, RelationalStep, State, precise_linear
 
 from .distances import check_basis, distance_basis
 from .graphs import Molecules

@@ -1,7 +1,7 @@
 """A property of the molecules of QM9 as a task, scored by the mean absolute error in its unit."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from torch import Tensor
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.over_seeds import Parameters
 from relational_transformer.fleet.precision import Precision
-from relational_transformer.graphs import Evaluator, FleetStack, LayeredModel, TrainingStep, draw, group_by_size
+from relational_transformer.regression import Evaluator, FleetStack, LayeredModel, TrainingStep, draw, group_by_size
 from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.runs.task import FORWARD_AND_BACKWARD, Evaluation, Optimiser, Start, Task
 
@@ -135,6 +135,13 @@ class QM9Task(Task[QM9Config]):
     ) -> QM9Config:  # fmt: skip
         protocol = QM9Protocol(**({} if examples is None else {"examples": examples}))
         return QM9Config(task, MoleculeSettings(), protocol, seeds, precision, compile, WARMUP, model)
+
+    @classmethod
+    def paper_values(cls, config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+        """How many molecules others train and test on; for how long is not part of a comparison."""
+        usual, own = QM9Protocol(), config["protocol"]
+        sizes = ("train_molecules", "validation_molecules", "test_molecules")
+        return {"protocol": {**own, **{name: getattr(usual, name) for name in sizes}}}
 
     @classmethod
     def paper_unit(cls, score: float) -> float:

@@ -7,6 +7,7 @@ from .cost_tables import parameters, speed
 from .formats import to_markdown
 from .modern_table import modern, modern_classes
 from .other_tables import OTHERS
+from .qm9_table import qm9
 from .results.archive import Archive
 from .results.measured import read_results
 from .score_tables import (
@@ -38,6 +39,7 @@ TABLES: dict[str, Callable[[Archive], Table]] = {
     "modern": modern,
     "modern_classes": modern_classes,
     **OTHERS,
+    "qm9": qm9,
 }
 """What makes each table, in the order of the page."""
 

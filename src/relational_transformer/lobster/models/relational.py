@@ -3,9 +3,9 @@
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from relational_transformer.graphs import LayeredModel, RelationalStep, State, max_pool, precise_linear
 from relational_transformer.nn import RelationalTransformerLayer
 from relational_transformer.nn.initialization import reset_linear
+from relational_transformer.regression import LayeredModel, RelationalStep, State, max_pool, precise_linear
 
 from ..data import EDGE_INPUTS, NODE_INPUTS, GraphBatch
 from ..settings import RelationalSettings

@@ -37,6 +37,7 @@ SHORT = {
     "modern_classes": "Modern classes",
     "lobster": "Lobster",
     "sokoban": "Sokoban",
+    "qm9": "QM9",
 }
 
 CURVES = (

@@ -2,7 +2,7 @@
 
 from .batches import draw, group_by_size
 from .evaluation import Evaluator
-from .model import Graphs, LayeredModel, RelationalStep, State, max_pool, precise_linear
+from .model import LayeredModel, PaddedGraphs, RelationalStep, State, max_pool, precise_linear
 from .split import Split
 from .stack import FleetStack
 from .step import TrainingStep
@@ -10,8 +10,8 @@ from .step import TrainingStep
 __all__ = [
     "Evaluator",
     "FleetStack",
-    "Graphs",
     "LayeredModel",
+    "PaddedGraphs",
     "RelationalStep",
     "Split",
     "State",

@@ -5,8 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from relational_transformer.graphs.batches import draw, group_by_size, node_buckets
 from relational_transformer.lobster import LobsterProtocol
+from relational_transformer.regression.batches import draw, group_by_size, node_buckets
 
 
 def test_every_epoch_shows_every_graph_once_in_another_order():

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from relational_transformer.nn import RelationalTransformerLayer
 
 
-class Graphs(Protocol):
+class PaddedGraphs(Protocol):
     """A batch of padded graphs, a NamedTuple of tensors; node_mask [..., N], True = present."""
 
     @property
@@ -33,7 +33,7 @@ class LayeredModel(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.last = last
 
-    def forward(self, graphs: Graphs) -> Tensor:
+    def forward(self, graphs: PaddedGraphs) -> Tensor:
         state: State = self.first(graphs)
         for layer in self.layers:
             state = layer(graphs, state)
@@ -47,7 +47,7 @@ class RelationalStep(nn.Module):
         super().__init__()
         self.layer = layer
 
-    def forward(self, graphs: Graphs, state: State) -> State:
+    def forward(self, graphs: PaddedGraphs, state: State) -> State:
         nodes, edges = state
         return tuple(self.layer(nodes, edges, node_mask=graphs.node_mask, checked=True))
 

@@ -6,7 +6,7 @@ from torch.utils.checkpoint import checkpoint
 from relational_transformer.fleet.over_seeds import Parameters, over_seeds
 from relational_transformer.fleet.pieces import Pieces
 
-from .model import Graphs, LayeredModel
+from .model import LayeredModel, PaddedGraphs
 
 
 class FleetStack:
@@ -26,7 +26,7 @@ class FleetStack:
         self._layer = pieces.of(model.layers[0], "forward")
         self._last = over_seeds(model.last, "forward")
 
-    def __call__(self, parameters: Parameters, graphs: Graphs) -> Tensor:
+    def __call__(self, parameters: Parameters, graphs: PaddedGraphs) -> Tensor:
         """Predictions [S, B]; parameters [S, *shape] by name, graphs [S, B, ...]."""
         first, layers, last = self._by_part(parameters)
         state = self._first(first, graphs)

@@ -25,9 +25,9 @@ class ReproduceArguments:
     """Train the runs of a table of the paper, or some of them, and print the table, the paper's numbers beside ours.
 
     Experiments: main, classes, transformer, single_layer, pointers, core_node, edge_updates, train_size, untuned,
-    published_baselines, parameters, speed, lobster, sokoban; and, not in the paper, modern (CLRS-30 by the protocol that
-    is usual since 2022) and qm9. They share runs: a run that has a result is never trained again. Killed at any moment,
-    the same command resumes from the last checkpoints.
+    published_baselines, parameters, speed, lobster, sokoban; and, not in the paper, modern (CLRS-30 by the protocol
+    that is usual since 2022) and qm9. They share runs: a run that has a result is never trained again. Killed at any
+    moment, the same command resumes from the last checkpoints.
     """
 
     experiment: Annotated[str, tyro.conf.Positional]

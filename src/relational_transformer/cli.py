@@ -1,7 +1,7 @@
 """`rt`: the command line. It finds the command, reads its arguments, and turns a user's mistake into one line.
 
-Exit status: 0 done, 2 a mistake in the command, 130 stopped with Ctrl-C, 1 any other error, with its traceback. A
-closed pipe (`rt report | head -1`) is status 1 without a message.
+Exit status: 0 done, 2 a mistake in the command, 3 a run in which every seed has failed, 130 stopped with Ctrl-C, 1 any
+other error, with its traceback. A closed pipe (`rt report | head -1`) is status 1 without a message.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from typing import Any
 from relational_transformer import __version__, commands
 from relational_transformer.command_line import read_arguments
 
-FAILURE, MISTAKE, INTERRUPTED = 1, 2, 130
+FAILURE, MISTAKE, DIVERGED, INTERRUPTED = 1, 2, 3, 130
 LONGEST_LINE = 1_000
 TRACEBACK_VARIABLE = "RT_TRACEBACK"
 OUT_OF_MEMORY = re.compile("can't allocate memory|out of memory")
@@ -47,6 +47,8 @@ def _shielded(arguments: Sequence[str]) -> int:
         return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else _say(str(stop.code), FAILURE)
     except KeyboardInterrupt as stop:
         return _say(str(stop) or "stopped", INTERRUPTED)
+    except FloatingPointError as error:
+        return _say(str(error), DIVERGED)
     except MemoryError as error:
         return _say(f"there is not enough memory for this ({error or 'no more is known'})", MISTAKE)
     except RuntimeError as error:

@@ -13,7 +13,7 @@ import random
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 from unittest import mock
 
 import torch
@@ -21,6 +21,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from relational_transformer.clrs import canonical
+from relational_transformer.clrs.feature import ProtocolName
 from tests.fuzz import runs
 from tests.fuzz.damages import Damage, copy_within, cut_off, flip_bits, insert, no_file, overwrite, take_out
 from tests.fuzz.hang import Hang, no_longer_than
@@ -92,14 +93,15 @@ def _door(
 
 
 def _doors_of_data(folder: Path) -> Iterator[Door]:
-    cache = folder / "cache"
+    for protocol in get_args(ProtocolName):
+        cache = folder / f"cache of {protocol} data"
 
-    def read_cache(place: Path) -> str:
-        return canonical("bfs", "val", num_samples=3, cache=place).digest()
+        def read_cache(place: Path, protocol: ProtocolName = protocol) -> str:
+            return canonical("insertion_sort", "val", num_samples=3, cache=place, protocol=protocol).digest()
 
-    answer = read_cache(cache)
-    files = tuple(str(path.relative_to(cache)) for path in cache.rglob("*.clrs"))
-    yield Door("cache", cache, files, read_cache, answer)
+        answer = read_cache(cache)
+        files = tuple(str(path.relative_to(cache)) for path in cache.rglob("*.clrs"))
+        yield Door(f"cache of {protocol} data", cache, files, read_cache, answer)
     levels = folder / "levels"
     config = small_config(str(levels))
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from relational_transformer.cli import DIVERGED, main
 from relational_transformer.fleet.fleet import initialise
 from relational_transformer.lobster import LobsterTask
 from relational_transformer.runs import RunFolder, train
@@ -42,3 +43,19 @@ def test_a_run_whose_every_seed_has_failed_ends_with_its_first_part_and_without_
         result = train(SokobanTask(config, levels), folder.path, CPU)
     assert [(row["failed"], row["test"]) for row in result["seeds"]] == [(True, None), (True, None)]
     assert len(folder.read_metrics()) <= 1
+
+
+def test_rt_train_says_so_and_has_a_status_of_its_own_also_when_the_run_is_shown_again(
+    tmp_path: Path, monkeypatch, capsys
+):
+    monkeypatch.setattr("relational_transformer.runs.trainer.initialise", begin_with_nan)
+    words = "train bfs --protocol quick --seeds 2 --hidden-size 8 --num-heads 2 --num-layers 1 --train-examples 20"
+    more = "--examples 8 --validation-interval 4 --test-nodes 7 --device cpu"
+    arguments = [*words.split(), *more.split(), "--out"]
+    for _ in range(2):
+        assert main([*arguments, str(tmp_path)]) == DIVERGED
+        printed, said = capsys.readouterr()
+        assert said.splitlines()[-1].startswith(
+            f"rt: every seed of {tmp_path} has failed: its loss was no finite number"
+        )
+        assert "failed" in printed

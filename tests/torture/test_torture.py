@@ -11,7 +11,7 @@ from tests.torture.__main__ import torture
 from tests.torture.tiny_runs import COMMANDS, PARTS, differences, parts_saved, start, train
 from tests.traps.trap import Traps
 
-STOPS = {"clrs": signal.SIGINT, "lobster": signal.SIGTERM, "sokoban": signal.SIGTERM}
+STOPS = {"clrs": signal.SIGINT, "modern": signal.SIGTERM, "lobster": signal.SIGTERM, "sokoban": signal.SIGTERM}
 
 
 @pytest.mark.slow

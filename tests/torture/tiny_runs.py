@@ -16,6 +16,11 @@ COMMANDS = {
         *("bfs", "--protocol", "quick", "--seeds", "2", "--hidden-size", "8", "--num-heads", "2", "--num-layers", "1"),
         *("--train-examples", "20", "--examples", "160", "--validation-interval", "4", "--test-nodes", "7"),
     ),
+    "modern": (
+        *("insertion_sort", "--protocol", "modern", "--seeds", "2", "--hidden-size", "8", "--num-heads", "2"),
+        *("--num-layers", "1", "--train-lengths", "4", "5", "--batch-size", "2", "--examples", "160"),
+        *("--validation-interval", "4", "--validation-nodes", "5", "--test-nodes", "7", "--evaluation-examples", "4"),
+    ),
     "lobster": (
         *("lobster", "--model", "gcn", "--seeds", "2", "--num-layers", "2", "--batch-size", "8", "--test-size", "14"),
         *("--train-examples", "20", "--epochs", "32", "--validation-interval", "16", "--evaluation-examples", "10"),
@@ -25,7 +30,7 @@ COMMANDS = {
         *("--steps", "640", "--report-interval", "24", "--train-levels", "20", "--test-levels", "3"),
     ),
 }
-"""What follows `rt train`."""
+"""What follows `rt train`; CLRS-30 by both protocols, the modern one with examples of two sizes and permutations."""
 PARTS = 40
 """Of each of them: after every part there is a checkpoint."""
 SAFELY = ("--compile", "off", "--device", "cpu", "--checkpoint-seconds", "0")

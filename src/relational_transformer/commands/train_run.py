@@ -56,7 +56,10 @@ class RunOptions:
 def train_and_show(
     task: Task[Any], options: RunOptions, folder: RunFolder, train: Callable[..., dict[str, Any]] = train
 ) -> None:
-    """Train or resume a run, and show its progress, its scores and its learning curves."""
+    """Train or resume a run, and show its progress, its scores and its learning curves.
+
+    Raises FloatingPointError at the end if every seed has failed.
+    """
     curves = TensorBoardCurves(folder, task.config.seeds) if options.tensorboard else None
     with Display(task) as display, closing(curves) if curves else nullcontext():
 
@@ -76,8 +79,16 @@ def train_and_show(
         if curves:
             curves.update(metrics)
     display.show_result(result, metrics, folder)
-    if not metrics:
-        return
+    if metrics:
+        _draw(task, folder, metrics, result)
+    if all(row["failed"] for row in result["seeds"]):
+        raise FloatingPointError(
+            f"every seed of {folder.path} has failed: its loss was no finite number; another run may do with a smaller "
+            "--learning-rate or another --precision"
+        )
+
+
+def _draw(task: Task[Any], folder: RunFolder, metrics: list[dict[str, Any]], result: dict[str, Any]) -> None:
     try:
         task.draw(folder.curves, f"{task.config.model} on {task.config.task}", metrics, result["seeds"])
         say(f"picture  {folder.curves}")

@@ -101,7 +101,10 @@ class FeatureGroup:
         return (node_mask if self.location == Location.NODE else pairs).unsqueeze(-1)
 
 
-def group_features(spec: Spec, stage: Stage) -> tuple[FeatureGroup, ...]:
+Groups = tuple[FeatureGroup, ...]
+
+
+def group_features(spec: Spec, stage: Stage) -> Groups:
     """The features of one stage, grouped by location and type. A `should_be_permutation` feature is a plain pointer, as
     in the paper; a `permutation_pointer` is a permutation.
 
@@ -173,6 +176,39 @@ def unpack(groups: Iterable[FeatureGroup], packed: Packed) -> dict[str, Tensor]:
     }
 
 
+def present_features(groups: Groups, packed: Packed, node_mask: Tensor | None, lengths: Tensor | None = None) -> Packed:
+    """Packed features with zeros for nodes that `node_mask` [B, N] says are not there. Hints, steps first, have zeros
+    from step number `lengths` [B] on.
+
+    Zero times NaN is NaN, so it is not enough that what is not there has no weight (`nn/padding.py`). Features that are
+    whole numbers or bool hold no NaN, and stay as they are.
+
+    >>> group = FeatureGroup(Location.NODE, Type.SCALAR, None, ("key",))
+    >>> keys = {"node_scalar": torch.tensor([[[0.5], [torch.nan]]])}
+    >>> present_features([group], keys, torch.tensor([[True, False]]))["node_scalar"].flatten().tolist()
+    [0.5, 0.0]
+    """
+    found = dict(packed)
+    for group in groups:
+        data = packed.get(group.key)
+        if data is None or not data.is_floating_point():
+            continue
+        axes = group.node_axes + group.is_permutation
+        if node_mask is not None and axes:
+            present = node_mask if axes == 1 else node_mask.unsqueeze(-1) & node_mask.unsqueeze(-2)
+            data = torch.where(_with_axes(present, data.dim() - (lengths is not None)), data, 0)
+        if lengths is not None:
+            steps = torch.arange(data.shape[0], device=data.device).unsqueeze(-1) < lengths  # [T, B]
+            data = torch.where(_with_axes(steps, data.dim()), data, 0)
+        found[group.key] = data
+    return found
+
+
+def _with_axes(present: Tensor, count: int) -> Tensor:
+    """With axes of one element behind, `count` axes in all."""
+    return present.reshape(present.shape + (1,) * (count - present.dim()))
+
+
 def _groups(groups: Iterable[FeatureGroup]) -> tuple[FeatureGroup, ...]:
     found = tuple(groups) if isinstance(groups, Iterable) else (None,)
     if not all(isinstance(group, FeatureGroup) for group in found):
@@ -210,3 +246,11 @@ class Batch(NamedTuple):
     lengths: Tensor
     node_mask: Tensor | None = None
     noise: Tensor | None = None
+
+    def present(self, inputs: Groups, hints: Groups, outputs: Groups) -> "Batch":
+        """The batch by `present_features`, given the groups of each stage."""
+        return self._replace(
+            inputs=present_features(inputs, self.inputs, self.node_mask),
+            hints=present_features(hints, self.hints, self.node_mask, self.lengths),
+            outputs=present_features(outputs, self.outputs, self.node_mask),
+        )

@@ -13,7 +13,7 @@ from relational_transformer.processors import GraphState, Processor
 from .checks import check_lengths, check_prediction, check_spec, check_training_batch
 from .decoders import Decoders, Parts
 from .encoders import EncodedFeatures, Encoder
-from .features import Batch, FeatureGroup, Packed, group_features, pack, unpack
+from .features import Batch, FeatureGroup, Packed, group_features, pack, present_features, unpack
 from .hints import Feeding, HintFeedback, feed_hints, feeding_of, passes_gradients
 from .losses import hint_losses, output_losses
 from .steps import Schedule, Step, make_schedule, make_steps
@@ -176,6 +176,7 @@ class Network(nn.Module):
         """
         if not torch.compiler.is_compiling():
             check_training_batch(self, batch, teacher_forced)
+        batch = batch.present(self.inputs, self.hints, self.outputs)
         inputs = self.encode_inputs(batch.inputs, batch.node_mask)
         carry = self.initial_carry(inputs)
         for step in self.steps(batch, teacher_forced):
@@ -342,7 +343,8 @@ class Network(nn.Module):
             check_positive(num_steps=num_steps)
         if num_steps is None:
             num_steps = max(1, int(lengths.max()) - 1)
-        encoded = self.encode_inputs(inputs, node_mask)
+        encoded = self.encode_inputs(present_features(self.inputs, inputs, node_mask), node_mask)
+        first_hints = present_features(self.hints, first_hints, node_mask)
         carry = self.initial_carry(encoded)
         kept: list[dict[str, Tensor]] = []
         for step in range(num_steps):

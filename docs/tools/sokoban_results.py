@@ -1,7 +1,7 @@
 """Write the results of Sokoban into its guide: `python docs/tools/sokoban_results.py`, after runs were put into
 `results/sokoban/` (each a folder with config.json, metrics.jsonl and result.json).
 
-Makes the part of docs/sokoban.md between its marks, docs/images/sokoban-curves.png, and the table of the README.
+Makes the part of docs/sokoban.md between its marks, and docs/images/sokoban-curves.png.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Scores by the modern protocol. The paper has none, so they stand in no table of its."""
+"""Scores by the modern protocol, for which the paper has no table."""
 
 from relational_transformer.clrs.classes import ALGORITHMS
 from relational_transformer.clrs.classes import TITLES as TASK_TITLES
@@ -10,7 +10,7 @@ from .table import Table
 
 
 def modern(archive: Archive) -> Table:
-    """All models on the tasks on which any was trained by the modern protocol, and their averages over all thirty."""
+    """All models on all tasks with results by the modern protocol, and their averages over all thirty tasks."""
     measured = Archive(archive.all, "modern")
     models = sorted({variant for task in ALGORITHMS for variant in measured.variants(task)}) or ["rt"]
     tasks = [task for task in ALGORITHMS if measured.variants(task)] or list(ALGORITHMS)

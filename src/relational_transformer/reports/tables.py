@@ -38,7 +38,7 @@ TABLES: dict[str, Callable[[Archive], Table]] = {
     "modern": modern,
     **OTHERS,
 }
-"""What makes each table, in the order of the page."""
+"""The functions that make the tables, in the order of the page."""
 
 
 def build_table(name: str, archive: Archive) -> Table:
@@ -48,7 +48,7 @@ def build_table(name: str, archive: Archive) -> Table:
     'RT'
     """
     if name not in TABLES:
-        raise ValueError(f"no table is called {name!r}; there are {', '.join(TABLES)}")
+        raise ValueError(f"there is no table {name!r}; the tables are {', '.join(TABLES)}")
     return TABLES[name](archive)
 
 

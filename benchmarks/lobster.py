@@ -18,12 +18,13 @@ from relational_transformer.fleet.adam import Adam
 from relational_transformer.fleet.fleet import Fleet, initialise
 from relational_transformer.fleet.precision import Precision, set_matrix_products
 from relational_transformer.lobster import SETTINGS, LobsterProtocol, build_model
-from relational_transformer.lobster.batches import draw, group_by_size
 from relational_transformer.lobster.data import load_split
-from relational_transformer.lobster.evaluation import Evaluator
-from relational_transformer.lobster.models.stack import FleetStack
 from relational_transformer.lobster.settings import ModelName
-from relational_transformer.lobster.step import TrainingStep
+from relational_transformer.lobster.task import relative_error, squared_error
+from relational_transformer.regression.batches import draw, group_by_size
+from relational_transformer.regression.evaluation import Evaluator
+from relational_transformer.regression.stack import FleetStack
+from relational_transformer.regression.step import TrainingStep
 from relational_transformer.runs.provenance import hardware
 
 STEPS_OF_PART = {"cuda": 32, "cpu": 1}
@@ -45,7 +46,9 @@ def measure(model_name: ModelName, num_seeds: int, precision: Precision, argumen
         clip=settings.gradient_clip,
         compiled=arguments.compile,
     )
-    engine = TrainingStep(stack, fleet, split, adam, batch_size=settings.batch_size, precision=precision)
+    engine = TrainingStep(
+        stack, fleet, split, adam, batch_size=settings.batch_size, precision=precision, error=squared_error
+    )
     steps = STEPS_OF_PART[device.type]
 
     def load(part: int) -> None:
@@ -74,11 +77,11 @@ def measure(model_name: ModelName, num_seeds: int, precision: Precision, argumen
         part += 1
     speed = (part - 1) * steps * settings.batch_size * num_seeds / (time.perf_counter() - started)
 
-    evaluator = Evaluator(stack, load_split(protocol.validation_graphs(), device), num_seeds, precision)
-    evaluator.relative_losses(fleet.parameters)
+    evaluator = Evaluator(stack, load_split(protocol.validation_graphs(), device), num_seeds, precision, relative_error)
+    evaluator.mean_errors(fleet.parameters)
     wait()
     started = time.perf_counter()
-    evaluator.relative_losses(fleet.parameters)
+    evaluator.mean_errors(fleet.parameters)
     wait()
     validation = time.perf_counter() - started
     memory = f"{torch.cuda.max_memory_allocated() / 2**30:.1f}" if device.type == "cuda" else "-"

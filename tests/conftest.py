@@ -21,6 +21,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_threa
 
 
 @pytest.fixture(autouse=True)
+def same_random_numbers() -> None:
+    """Whatever other tests have drawn in the process."""
+    torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
 def nothing_compiled_before() -> None:
     """What other tests of the process have compiled would count towards torch's limit of recompilations."""
     if "torch._dynamo" in sys.modules:

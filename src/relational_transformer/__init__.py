@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .nn import (
         AttentionOutput,
+        LayerOptions,
         RelationalAttention,
         RelationalTransformer,
         RelationalTransformerLayer,
@@ -18,6 +19,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AttentionOutput",
+    "LayerOptions",
     "RelationalAttention",
     "RelationalTransformer",
     "RelationalTransformerLayer",

@@ -11,6 +11,17 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+CACHE_VARIABLE = "RT_CACHE"
+
+
+def cache_folder(cache: Path | str | None = None) -> Path:
+    """The folder given, or the one in the environment, or the user's cache."""
+    if cache is None:
+        cache = os.environ.get(CACHE_VARIABLE) or Path.home() / ".cache" / "relational_transformer"
+    if not isinstance(cache, str | Path) or "\0" in str(cache):
+        raise ValueError(f"The cache is {str(cache)[:80]!r}; it must be the name of a folder.")
+    return Path(cache).expanduser()
+
 
 def write_atomically(
     path: Path, write: Callable[[Path], object], before_replacing: Callable[[], object] = lambda: None

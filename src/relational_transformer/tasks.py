@@ -10,6 +10,7 @@ TASKS = {
     "clrs": "relational_transformer.training.task.CLRSTask",
     "lobster": "relational_transformer.lobster.task.LobsterTask",
     "sokoban": "relational_transformer.sokoban.task.SokobanTask",
+    "qm9": "relational_transformer.molecules.task.QM9Task",
 }
 """The class of each kind of runs. A new experiment adds a line here (docs/add-a-task.md)."""
 
@@ -27,9 +28,11 @@ def find_task(kind: str) -> type[Task[Any]]:
 
 
 def kind_of(task: str) -> str:
-    """The kind of the runs on a task. All thirty algorithms are of one kind.
+    """The kind of the runs on a task. All thirty algorithms are of one kind, and so are the properties of QM9.
 
-    >>> kind_of("bfs"), kind_of("sokoban")
-    ('clrs', 'sokoban')
+    >>> kind_of("bfs"), kind_of("sokoban"), kind_of("qm9_gap")
+    ('clrs', 'sokoban', 'qm9')
     """
-    return "clrs" if task in ALGORITHMS else task
+    if task in ALGORITHMS:
+        return "clrs"
+    return "qm9" if task.startswith("qm9_") else task

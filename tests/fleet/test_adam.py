@@ -120,3 +120,21 @@ def test_a_scheduled_step_is_as_few_graphs_as_a_constant_one_and_counts_on_the_d
 def test_schedules_that_are_none_are_refused(field: str, value):
     with pytest.raises(ValueError, match=field.replace("_", "-")):
         Schedule(**{field: value})
+
+
+@pytest.mark.parametrize("decay", ["constant", "cosine"])
+def test_weight_decay_is_that_of_torchs_adamw(decay):
+    model = nn.Linear(3, 2)
+    fleet = Fleet([model], torch.device("cpu"))
+    adam = Adam(fleet, 0.1, schedule=Schedule(decay=decay), total_steps=4, weight_decay=0.3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.3)
+    rates = {"constant": [0.1] * 3, "cosine": [0.05 * (1 + math.cos(math.pi * done)) for done in (0.25, 0.5, 0.75)]}
+    for rate in rates[decay]:
+        gradient = torch.randn(8)
+        adam.step(gradient)
+        for parameter, part in zip(model.parameters(), gradient.split([6, 2]), strict=True):
+            parameter.grad = part.view_as(parameter).clone()
+        optimizer.param_groups[0]["lr"] = rate
+        optimizer.step()
+    expected = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+    torch.testing.assert_close(fleet.values, expected, rtol=1e-5, atol=1e-6)

@@ -23,15 +23,16 @@ from relational_transformer import cli
 
 from .outcome import Outcome
 
-SECONDS = 20
+SECONDS = 120
 """An attempt that takes longer hangs; most take a few milliseconds."""
-PROCESS_SECONDS = 120
+PROCESS_SECONDS = 300
 SHARE_OF_PROCESSES = 0.005
 
 WORK = {
     "data": ("_prepare",),
     "train": ("train",),
     "train_lobster": ("train",),
+    "train_qm9": ("train",),
     "train_sokoban": ("train",),
     "evaluate": ("find_task",),
     "evaluate_sokoban": ("evaluate_run",),
@@ -48,7 +49,7 @@ NUMBERS = (
     "None", "1,2", "--",
 )  # fmt: skip
 WORDS = (
-    "", " ", "rt", "bfs", "core", "lobster", "sokoban", "main", "paper", "ünïcödé", "🙂", "a" * 10_000, "a\nb",
+    "", " ", "rt", "bfs", "core", "lobster", "sokoban", "qm9", "main", "paper", "ünïcödé", "🙂", "a" * 10_000, "a\nb",
     "\x1b[2J", "../..", "--", "-", "-h", "None", "True", "\udcff", "%s", "{}", "[red]", "'; --", "RT", "hpu",
 )  # fmt: skip
 DEVICES = (
@@ -57,10 +58,10 @@ DEVICES = (
 )  # fmt: skip
 POSITIONAL: dict[str, tuple[str, ...]] = {
     "data": ("bfs", "insertion_sort", "bsf", "dijkstra"),
-    "train": ("bfs", "bellman_ford", "quickselect", "bsf", "lobster", "sokoban"),
+    "train": ("bfs", "bellman_ford", "quickselect", "bsf", "lobster", "sokoban", "qm9"),
     "evaluate": ("RUN",),
     "evaluate_sokoban": ("RUN",),
-    "reproduce": ("main", "edge_updates", "lobster", "sokoban", "speed", "parameters", "mian"),
+    "reproduce": ("main", "edge_updates", "lobster", "sokoban", "qm9", "speed", "parameters", "mian"),
     "tune": ("rt", "mpnn", "gcn"),
     "play": ("sokoban",),
     "report": ("RESULTS",),

@@ -220,6 +220,8 @@ def _molecules() -> Iterator[Door]:
     yield Door("MoleculeRegressor.forward", lambda **parts: model(Molecules(**parts)), tensors, _named(*tensors))
     yield Door("MoleculeRegressor.forward (anything)", model, {"molecules": 3}, {"molecules": anything_instead})
     yield Door("MoleculeRegressor.set_scale", model.set_scale, {"targets": torch.randn(5)}, _named("targets"))
+    counted = {"targets": torch.randn(6), "counts": torch.randint(9, (6, 5))}
+    yield Door("MoleculeRegressor.set_scale (of atoms)", model.set_scale, counted, _named(*counted))
     yield Door(
         "distance_basis", distance_basis, {"distances": torch.rand(3), "size": 4, "longest": 2.0},
         {"distances": tensor_instead, "size": size_instead, "longest": number_instead},

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from relational_transformer import cli
-from relational_transformer.commands.train_display import Display
+from relational_transformer.commands.terminal.training import Display
 from relational_transformer.commands.train_lobster import TrainLobsterArguments, _protocol
 from relational_transformer.lobster import LobsterProtocol, LobsterTask
 from relational_transformer.runs.run_folder import RunFolder
@@ -28,6 +28,8 @@ def test_a_run_is_trained_and_evaluated_at_another_size(tmp_path: Path, capsys):
     assert config["protocol"]["examples"] == 32
     assert cli.main(["evaluate", str(out), "--nodes", "20", "--examples", "3", "--device", "cpu"]) == 0
     assert "size 20" in " ".join(capsys.readouterr().out.split())
+    assert cli.main(["evaluate", str(out), "--hints", "--device", "cpu"]) == 2
+    assert "a run on lobster, which has no hints" in " ".join(capsys.readouterr().err.split())
 
 
 def test_epochs_are_examples_and_a_run_has_ten_validations():

@@ -10,13 +10,16 @@ from relational_transformer.lobster import (
     LobsterConfig,
     LobsterProtocol,
     build_model,
-    evaluation,
+    memory,
     sample,
 )
 from relational_transformer.lobster.data import load_split
-from relational_transformer.lobster.evaluation import Evaluator, check_memory, chunks_of
-from relational_transformer.lobster.models.stack import FleetStack
+from relational_transformer.lobster.memory import check_memory
 from relational_transformer.lobster.settings import ModelName
+from relational_transformer.lobster.task import relative_error
+from relational_transformer.regression import evaluation
+from relational_transformer.regression.evaluation import Evaluator, chunks_of
+from relational_transformer.regression.stack import FleetStack
 from relational_transformer.runs.run_folder import RunFolder
 from tests.lobster.small import CPU, SMALL, make_trainer
 
@@ -25,7 +28,7 @@ LOBSTERS = sample(np.array([4, 30, 9, 17, 5, 22, 13]), seed=3)
 
 @pytest.mark.parametrize("pairs_at_once", [1, 3_000, 1_000_000])
 @pytest.mark.parametrize("name", ["rt", "gcn", "gat"])
-def test_relative_losses_are_those_of_each_seed_and_graph_alone(monkeypatch, name: ModelName, pairs_at_once: int):
+def test_mean_errors_are_those_of_each_seed_and_graph_alone(monkeypatch, name: ModelName, pairs_at_once: int):
     monkeypatch.setitem(evaluation.PAIRS_AT_ONCE, "cpu", pairs_at_once)
     models = [initialise(lambda: build_model(name, SMALL[name]), seed).double() for seed in (0, 1, 2)]
     split = load_split(LOBSTERS, CPU)
@@ -37,13 +40,13 @@ def test_relative_losses_are_those_of_each_seed_and_graph_alone(monkeypatch, nam
             losses.append(float((model(graph).detach() - distance).abs() / distance))
         expected.append(sum(losses) / len(losses))
     fleet = Fleet(models, CPU)
-    evaluator = Evaluator(FleetStack(models[0], compiled=False), split, 3, "fp64")
+    evaluator = Evaluator(FleetStack(models[0], compiled=False), split, 3, "fp64", relative_error)
     assert evaluator.seeds_at_once == {1: 1, 3_000: 2, 1_000_000: 3}[pairs_at_once]  # the largest graph has 35 nodes
-    assert evaluator.relative_losses(fleet.parameters).tolist() == pytest.approx(expected)
+    assert evaluator.mean_errors(fleet.parameters).tolist() == pytest.approx(expected)
 
 
 def test_graphs_that_cannot_fit_are_refused_in_one_sentence(monkeypatch):
-    monkeypatch.setattr(evaluation, "free_bytes", lambda device: 5_000_000_000)
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 5_000_000_000)
     check_memory("rt", 500, "tf32", CPU)
     with pytest.raises(ValueError, match=r"1240 nodes needs about 10 GB, and 5 GB are free"):
         check_memory("rt", 1_240, "tf32", CPU)
@@ -54,7 +57,7 @@ def test_graphs_that_cannot_fit_are_refused_in_one_sentence(monkeypatch):
 
 
 def test_a_run_whose_graphs_cannot_fit_is_refused_before_it_trains(monkeypatch, tmp_path):
-    monkeypatch.setattr(evaluation, "free_bytes", lambda device: 5_000_000_000)
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 5_000_000_000)
     config = LobsterConfig("rt", SETTINGS["rt"], LobsterProtocol(test_size=3_000, evaluation_examples=1), (0,))
     with pytest.raises(ValueError, match=r"needs about .* GB, and 5 GB are free"):
         make_trainer(config, RunFolder(tmp_path))

@@ -8,8 +8,8 @@ import torch
 
 from relational_transformer.fleet.precision import Precision, for_computing, set_matrix_products
 from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol, RelationalSettings
-from relational_transformer.lobster.batches import draw, group_by_size
-from relational_transformer.lobster.models.stack import FleetStack
+from relational_transformer.regression.batches import draw, group_by_size
+from relational_transformer.regression.stack import FleetStack
 from relational_transformer.runs import RunFolder, Trainer
 from tests.lobster.small import make_trainer
 
@@ -100,7 +100,7 @@ def test_baselines_train_in_bfloat16_and_float32_alike(tmp_path, model):
 
 def test_recomputed_layers_train_like_stored_ones(tmp_path, monkeypatch):
     stored = run(config(compile="on"), tmp_path / "stored")
-    monkeypatch.setattr("relational_transformer.fleet.graphs.free_bytes", lambda device: 0)
+    monkeypatch.setattr("relational_transformer.fleet.graphs.usable_bytes", lambda device: 0)
     recomputed = run(config(compile="on"), tmp_path / "recomputed")
     assert (stored.task.steps.recompute, recomputed.task.steps.recompute) == (False, True)
     torch.testing.assert_close(recomputed.rows["loss"][0], stored.rows["loss"][0], rtol=1e-3, atol=0.0)

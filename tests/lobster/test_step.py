@@ -11,12 +11,13 @@ from relational_transformer.fleet.fleet import Fleet, initialise
 from relational_transformer.fleet.graphs import saved_bytes
 from relational_transformer.fleet.precision import Precision
 from relational_transformer.lobster import build_model, sample, spread_sizes
-from relational_transformer.lobster import step as step_module
-from relational_transformer.lobster.batches import draw, group_by_size
 from relational_transformer.lobster.data import load_split
-from relational_transformer.lobster.models.stack import FleetStack
 from relational_transformer.lobster.settings import ModelName
-from relational_transformer.lobster.step import TrainingStep
+from relational_transformer.lobster.task import squared_error
+from relational_transformer.regression import step as step_module
+from relational_transformer.regression.batches import draw, group_by_size
+from relational_transformer.regression.stack import FleetStack
+from relational_transformer.regression.step import TrainingStep
 from tests.lobster.small import CPU, SMALL
 
 SEEDS = (0, 1, 2)
@@ -38,7 +39,9 @@ def make_engine(
         fleet, settings.learning_rate, epsilon=settings.adam_epsilon, clip=settings.gradient_clip, compiled=compiled
     )
     stack = FleetStack(models[0], compiled)
-    return TrainingStep(stack, fleet, split, adam, batch_size=settings.batch_size, precision=precision)
+    return TrainingStep(
+        stack, fleet, split, adam, batch_size=settings.batch_size, precision=precision, error=squared_error
+    )
 
 
 def load(engine: TrainingStep, num_steps: int = 2) -> np.ndarray:

@@ -10,8 +10,8 @@ import torch
 
 from relational_transformer import lobster
 from relational_transformer.lobster import LobsterConfig
-from relational_transformer.lobster.evaluation import Evaluator
 from relational_transformer.lobster.settings import ModelName
+from relational_transformer.regression.evaluation import Evaluator
 from relational_transformer.runs.run_folder import RunFolder
 from tests.lobster.small import CPU, PROTOCOL, RELATIONAL, make_trainer, run_to_the_end, small_config, train_run
 
@@ -85,7 +85,7 @@ def test_a_seed_that_diverges_is_marked_and_the_other_goes_on(tmp_path):
 @pytest.mark.parametrize("where", ["validation", "test", "train"])
 def test_a_score_that_is_no_number_does_not_cost_the_result(tmp_path, monkeypatch, where: str):
     """Seed 0 overflows on larger graphs, as float32 may; its training was finite throughout."""
-    plain = Evaluator.relative_losses
+    plain = Evaluator.mean_errors
 
     def overflow(self: Evaluator, parameters) -> torch.Tensor:
         losses = plain(self, parameters)
@@ -96,7 +96,7 @@ def test_a_score_that_is_no_number_does_not_cost_the_result(tmp_path, monkeypatc
         seen = "validation" if is_validation else "test" if is_test else "train"
         return losses.index_fill(0, torch.tensor([0]), float("nan")) if seen == where else losses
 
-    monkeypatch.setattr(Evaluator, "relative_losses", overflow)
+    monkeypatch.setattr(Evaluator, "mean_errors", overflow)
     config, folder = small_config("gcn"), RunFolder(tmp_path / "run")
     with folder.opened(config.as_dict()):
         trainer = make_trainer(config, folder)

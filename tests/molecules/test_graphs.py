@@ -6,7 +6,6 @@ pytest.importorskip("torch_geometric")
 from torch_geometric.data import Batch, Data
 
 from relational_transformer.molecules import Molecules
-from tests.molecules.molecules import make_molecules
 
 
 def test_a_pyg_batch_is_padded_and_keeps_every_bond():

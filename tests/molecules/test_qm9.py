@@ -1,89 +1,92 @@
-"""QM9 is read from both of PyG's raw formats, and what is wrong with a folder is told in one sentence."""
+"""QM9 is read from files in the format of qm9pack, once; and the package's own are what they should be."""
 
-import sys
+import hashlib
+import importlib.util
+import logging
 from pathlib import Path
-from urllib.error import URLError
 
+import numpy as np
 import pytest
-import torch
 
-pytest.importorskip("torch_geometric")
-
-from torch_geometric.datasets import QM9
-
-from relational_transformer.molecules import TARGETS, find_target, load_qm9, split_indices
-from tests.molecules.molecules import make_molecules, write_original, write_ready_made
+from relational_transformer.molecules import load_qm9, qm9
+from relational_transformer.molecules.targets import COLUMNS, ELEMENTS
+from tests.molecules.made_up import make_molecules, write_files
 
 
-@pytest.fixture
-def without_rdkit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "rdkit", None)
+def test_molecules_are_what_the_files_say(small_qm9: list[Path]):
+    found, made = load_qm9(), make_molecules(60)
+    order = [*range(0, 60, 3), *range(1, 60, 3), *range(2, 60, 3)]  # one file after the other
+    assert found.index.tolist() == [number + 1 for number in order]
+    assert found.num_atoms.tolist() == [len(made[number].elements) for number in order]
+    atoms, bonds = np.cumsum(found.num_atoms), np.cumsum(found.num_bonds)
+    last = made[order[-1]]
+    assert [ELEMENTS[kind] for kind in found.elements[atoms[-2] :]] == last.elements
+    np.testing.assert_allclose(found.positions[atoms[-2] :], last.positions, atol=1e-6)
+    assert sorted(map(tuple, found.bonds[bonds[-2] :].tolist())) == sorted(last.bonds)
+    assert found.columns[-1, COLUMNS.index("Dipole_debye")] == last.value
+    assert found.counts()[-1].tolist() == [last.elements.count(element) for element in ELEMENTS]
 
 
-@pytest.mark.usefixtures("without_rdkit")
-def test_reads_the_ready_made_file(tmp_path: Path):
-    molecules = make_molecules(12)
-    write_ready_made(tmp_path, molecules)
-    data = load_qm9(tmp_path)
-    assert len(data) == 12
-    assert data[3].x.shape == (len(molecules[3].types), 11)
-    assert torch.equal(data[3].pos, molecules[3].positions)
-    assert torch.equal(data[3].y[0], molecules[3].properties)
-    assert data[3].edge_attr.shape == (2 * len(molecules[3].bonds), 4)
+def test_files_are_read_once(small_qm9: list[Path], monkeypatch: pytest.MonkeyPatch):
+    first = load_qm9()
+    monkeypatch.setattr(qm9, "parse", lambda *_: pytest.fail("read again"))
+    again = load_qm9()
+    for name in ("index", "num_atoms", "num_bonds", "elements", "positions", "bonds", "columns"):
+        np.testing.assert_array_equal(getattr(first, name), getattr(again, name))
+    assert first.sha256 == again.sha256 == hashlib.sha256(b"".join(p.read_bytes() for p in small_qm9)).hexdigest()
 
 
-def test_reads_the_original_files_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The second molecule is named as uncharacterised, and left out."""
-    pytest.importorskip("rdkit")
-    molecules = make_molecules(5)
-    write_original(tmp_path / "original", molecules, uncharacterised=2)
-    original = load_qm9(tmp_path / "original")
-    monkeypatch.setitem(sys.modules, "rdkit", None)
-    write_ready_made(tmp_path / "ready", [molecule for index, molecule in enumerate(molecules) if index != 1])
-    ready = load_qm9(tmp_path / "ready")
-    assert len(original) == len(ready) == 4
-    for got, expected in zip(original, ready, strict=True):
-        for name in ("x", "pos", "edge_index", "edge_attr"):
-            torch.testing.assert_close(got[name], expected[name])
-        torch.testing.assert_close(got.y, expected.y, rtol=1e-5, atol=1e-5)
+def test_a_damaged_cache_is_made_again(small_qm9: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    first = load_qm9()
+    (kept,) = (tmp_path / "cache" / "qm9").iterdir()
+    content = bytearray(kept.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    kept.write_bytes(content)
+    with caplog.at_level(logging.WARNING):
+        again = load_qm9()
+    assert "is made again" in caplog.text
+    np.testing.assert_array_equal(first.positions, again.positions)
+    assert len(list((tmp_path / "cache" / "qm9").iterdir())) == 1
 
 
-def test_says_how_to_get_it_where_it_cannot_be_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def fail(self: QM9) -> None:
-        raise URLError("no network")
-
-    monkeypatch.setattr(QM9, "download", fail)
-    with pytest.raises(
-        ValueError, match=r"QM9 is not in .*\(.*no network.*\): where there is a network, run `python -c"
-    ):
-        load_qm9(tmp_path / "QM9")
+def test_other_files_have_another_cache(small_qm9: list[Path], tmp_path: Path):
+    assert len(load_qm9()) == 60
+    write_files(small_qm9[0].parent, make_molecules(30))
+    assert len(load_qm9()) == 30
+    assert len(list((tmp_path / "cache" / "qm9").iterdir())) == 2
 
 
-@pytest.mark.usefixtures("without_rdkit")
-def test_unpickles_nothing(tmp_path: Path):
-    """PyG itself would warn and then unpickle a file that holds more than tensors."""
-    (tmp_path / "raw").mkdir()
-    torch.save([Path("anything")], tmp_path / "raw" / "qm9_v3.pt")
-    with pytest.raises(ValueError, match="holds a file that is more than plain tensors, and is not loaded"):
-        load_qm9(tmp_path)
+def test_a_molecule_that_cannot_be_read_is_named(small_qm9: list[Path]):
+    text = small_qm9[1].read_text()
+    small_qm9[1].write_text(text.replace("'C'", "'S'", 1))
+    with pytest.raises(ValueError, match=r"qm9_part2.csv of qm9pack: molecule \d+ cannot be read .*other elements"):
+        load_qm9()
+    small_qm9[1].write_text(text.replace("[[", "[[nan, 0.0, 0.0], [", 1))
+    with pytest.raises(ValueError, match=r"qm9_part2.csv of qm9pack: molecule \d+ cannot be read"):
+        load_qm9()
 
 
-def test_pyg_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "torch_geometric.datasets", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install '\.\[pyg\]'"):
-        load_qm9(tmp_path)
+def test_the_package_is_missing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match=r"qm9pack: pip install '\.\[molecules\]'"):
+        load_qm9()
 
 
-def test_targets_are_all_columns_once():
-    assert [target.column for target in TARGETS.values()] == list(range(19))
-    with pytest.raises(ValueError, match="no target of QM9 is called 'mass'; there are mu, alpha"):
-        find_target("mass")
-
-
-def test_split_is_by_the_seed_and_leaves_nobody_out():
-    parts = split_indices(1000, seed=3)
-    assert torch.equal(torch.cat(parts).sort().values, torch.arange(1000))
-    assert all(torch.equal(one, other) for one, other in zip(parts, split_indices(1000, seed=3), strict=True))
-    assert not torch.equal(parts[1], split_indices(1000, seed=4)[1])
-    with pytest.raises(ValueError, match="at least 10 molecules are needed"):
-        split_indices(9)
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("qm9pack") is None, reason="needs the package qm9pack (104 MB)")
+def test_the_package_has_all_molecules_with_bonds_that_fit_their_smiles(tmp_path: Path):
+    """Every one is checked when it is read: its bonds are short, and its atoms have the hydrogens of its SMILES."""
+    found = load_qm9(tmp_path)
+    assert (len(found), found.num_atoms.sum(), found.num_atoms.min(), found.num_atoms.max()) == (
+        130_831,
+        2_359_210,
+        3,
+        29,
+    )
+    assert np.bincount(found.bonds[:, 2]).tolist() == [0, 2_265_603, 138_112, 36_645]
+    assert len(set(range(1, 133_886)) - set(found.index.tolist())) == 3_054
+    assert found.sha256.startswith("a1f4b399c888207c")
+    digest = hashlib.sha256()
+    for array in (found.index, found.elements, found.bonds, found.columns):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    assert digest.hexdigest()[:16] == "14461ae030eb91fe"

@@ -2,11 +2,6 @@ import pytest
 import torch
 
 
-@pytest.fixture(autouse=True)
-def _seed() -> None:
-    torch.manual_seed(0)
-
-
 @pytest.fixture
 def double():
     """Default dtype float64 for the length of a test."""

@@ -1,13 +1,5 @@
 import warnings
 
-import pytest
-import torch
-
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # PyG 2.8 calls torch.jit.script when it is imported
     import torch_geometric  # noqa: F401
-
-
-@pytest.fixture(autouse=True)
-def _seed() -> None:
-    torch.manual_seed(0)

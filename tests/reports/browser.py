@@ -54,6 +54,11 @@ def look_at(page: Path, width: int, scratch: Path) -> Seen:
     """Open a page in a frame of that width."""
     probe = scratch / f"probe-{width}.html"
     probe.write_text(PROBE.replace("PAGE", page.resolve().as_uri()).replace("WIDTH", str(width)))
+    return open_probe(probe, scratch)
+
+
+def open_probe(probe: Path, scratch: Path) -> Seen:
+    """Open a page that writes what it sees, as JSON, into its element `seen`."""
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--allow-file-access-from-files"]
     flags += [f"--user-data-dir={scratch / 'profile'}", "--enable-logging=stderr", "--virtual-time-budget=20000"]
     shown = subprocess.run(

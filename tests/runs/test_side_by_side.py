@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -140,17 +141,25 @@ def test_the_next_of_the_queue_begins_when_one_has_ended_and_not_before(tmp_path
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
-def test_stopped_while_one_begins_the_others_are_saved_and_go_on_to_the_same_numbers(tmp_path, sent):
+def test_stopped_while_one_begins_the_others_are_saved_and_go_on_to_the_same_numbers(tmp_path, monkeypatch, sent):
     alone = [run_to_the_end(task.config, Path(folder))[1] for task, folder in runs_in(tmp_path / "alone")]
     runs = runs_in(tmp_path / "stopped")
     (_, first), (_, second), (_, third) = runs
     handler, threads = signal.getsignal(sent), set(threading.enumerate())
+    train_on, is_sent = Trainer._train, threading.Event()
+
+    def train_when_it_is_sent(trainer: Trainer, most_steps: int) -> None:
+        if trainer.config.task == "bfs" and trainer.part > 1:
+            is_sent.wait()  # else it might end before
+        train_on(trainer, most_steps)
 
     def stop_meanwhile(config: TrainConfig) -> None:
         if config.task == "binary_search":
             os.kill(os.getpid(), sent)
+            is_sent.set()
             wait_until(lambda: parts_saved(first) > 0)  # saved at once, and not when this one is ready
 
+    monkeypatch.setattr(Trainer, "_train", train_when_it_is_sent)
     with pytest.raises(Stopped, match=f"stopped by {sent.name}, saved {first} at example .*; the same command resumes"):
         train_aside(runs, stop_meanwhile)
     assert (parts_saved(second), parts_saved(third)) == (0, 0)
@@ -160,7 +169,9 @@ def test_stopped_while_one_begins_the_others_are_saved_and_go_on_to_the_same_num
 
 
 def test_one_that_fails_in_the_thread_ends_all_and_the_others_are_saved(tmp_path):
-    runs = runs_in(tmp_path)
+    (task, first), *others = runs_in(tmp_path)
+    endless = replace(task.config, protocol=replace(PROTOCOL, examples=1_000_000), compile="off")
+    runs = [(CLRSTask(endless), first), *others]
 
     def fail(config: TrainConfig) -> None:
         if config.task == "binary_search":

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from relational_transformer.cli import main
-from relational_transformer.commands import play_keyboard
+from relational_transformer.commands.terminal import keyboard
 from relational_transformer.runs import RunFolder
 from relational_transformer.sokoban import Recipe, SokobanConfig, load_agent, load_levels
 from relational_transformer.sokoban.chance import test_noise as noise_of_test
@@ -190,7 +190,7 @@ def test_keys_that_come_together_are_all_heard():
     for sent in (b"  \x1b[A\x1bOBn", b"Q\x1b[D"):
         os.write(theirs, sent)
     os.close(theirs)
-    heard = play_keyboard._read(ours)
+    heard = keyboard._read(ours)
     assert [next(heard) for _ in range(8)] == [" ", " ", "up", "down", "n", "q", "left", "q"]
     os.close(ours)
 

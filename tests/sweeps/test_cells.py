@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from relational_transformer.fleet.adam import Schedule
 from relational_transformer.lobster import SETTINGS, LobsterProtocol
+from relational_transformer.processors.settings import find_settings
 from relational_transformer.sokoban import RECIPES, load_splits
 from relational_transformer.sweeps import Part, cells_of, find_experiment
 from relational_transformer.training import PROTOCOLS
@@ -36,6 +38,43 @@ def test_names_may_stand_for_several():
     cells = configs("main", tasks=("core", "bfs"), models=("pgn_combined",))
     assert len(cells) == 18
     assert {config.model for config in cells} == {"pgn", "pgn_masked"}
+
+
+def test_the_modern_table_is_trained_by_the_modern_protocol_unless_something_else_is_asked_for():
+    cells = configs("modern")
+    assert len(cells) == 60
+    assert all(config.protocol == PROTOCOLS["modern"] and config.seeds == (0, 1, 2) for config in cells)
+    assert configs("main", models=("rt",), seeds=3, protocol="modern") == configs("modern", models=("rt",))
+    assert all(not config.protocol.is_modern for config in configs("modern", protocol="paper"))
+
+
+def test_settings_schedules_and_precisions_of_single_tasks_may_be_other_than_usual():
+    schedule = Schedule(warmup_steps=100, decay="cosine")
+    changes = {"learning_rate": 2e-4, "num_layers": 1, "weight_decay": 0.01}
+    asked: dict = {
+        "tasks": ("bfs", "minimum"),
+        "models": ("rt",),
+        "precision": "bf16",
+        "precision_of": {"minimum": "tf32"},
+    }
+    bfs, minimum = configs("modern", changes=changes, schedule=schedule, **asked)
+    assert {name: getattr(bfs.settings, name) for name in changes} == changes
+    assert bfs.settings == replace(find_settings("rt", modern=True), **changes)
+    assert (bfs.schedule, bfs.precision, minimum.precision) == (schedule, "bf16", "tf32")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"changes": {"num_layers": 1}}, {"schedule": Schedule(decay="linear")}, {"precision_of": {"bfs": "tf32"}}],
+)
+def test_what_is_of_clrs_alone_is_refused_elsewhere(changes: dict):
+    with pytest.raises(ValueError, match="are for CLRS-30 alone"):
+        configs("lobster", **changes)
+
+
+def test_a_precision_of_a_task_that_is_not_trained_is_refused():
+    with pytest.raises(ValueError, match="'dfs' has a precision of its own, and is none of the tasks"):
+        configs("main", tasks=("bfs",), precision_of={"dfs": "tf32"})
 
 
 def test_experiments_that_want_the_same_thing_want_it_alike():

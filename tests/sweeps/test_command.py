@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from relational_transformer.commands import reproduce_display
 from relational_transformer.commands.reproduce import ReproduceArguments, run
+from relational_transformer.commands.terminal import sweeps as terminal
 from relational_transformer.runs import RunFolder
 from relational_transformer.sweeps import EXPERIMENTS, Part, cells_of, plan
 from relational_transformer.sweeps.engines import Ended, EngineOptions
@@ -51,7 +51,7 @@ def engine(monkeypatch: pytest.MonkeyPatch):
     """Use the engine that a test makes."""
 
     def use(engine: Inventing) -> Inventing:
-        monkeypatch.setattr(reproduce_display, "open_engine", lambda options: engine)
+        monkeypatch.setattr(terminal, "open_engine", lambda options: engine)
         return engine
 
     return use

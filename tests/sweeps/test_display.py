@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from relational_transformer.commands import reproduce_display
-from relational_transformer.commands.reproduce_display import SweepDisplay
+from relational_transformer.commands.terminal import sweeps as terminal
+from relational_transformer.commands.terminal.sweeps import SweepDisplay
 from relational_transformer.sweeps import Run
 from relational_transformer.sweeps.engines import LocalEngine
 from relational_transformer.sweeps.sweep import Event
@@ -22,7 +22,7 @@ def runs(tmp_path: Path) -> list[Run]:
 def display(runs: list[Run], monkeypatch: pytest.MonkeyPatch) -> SweepDisplay:
     """On a terminal, which looks whenever it is asked to."""
     monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setattr(reproduce_display, "SECONDS_BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr(terminal, "SECONDS_BETWEEN_LOOKS", 0.0)
     save(runs[2], 1)  # left by an earlier sweep
     return SweepDisplay(dict.fromkeys(runs, 1.0), LocalEngine(["cpu"], at_once=2))
 

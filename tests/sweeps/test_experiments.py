@@ -25,6 +25,7 @@ def test_every_table_of_the_paper_is_there():
         "speed",
         "lobster",
         "sokoban",
+        "qm9",
     ]
 
 

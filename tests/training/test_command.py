@@ -1,5 +1,6 @@
 """`rt train` and `rt evaluate` of a task of CLRS-30."""
 
+import csv
 import json
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -151,6 +152,54 @@ def test_a_run_is_evaluated_on_graphs_of_another_size(trained, capsys):
     printed = capsys.readouterr().out
     assert "rt on bfs, 9 nodes" in words(printed)
     assert set(scores_in(printed)) == {"0", "1", "mean"}
+
+
+def test_a_run_is_evaluated_on_graphs_of_several_sizes(trained, capsys):
+    out, _ = trained
+    assert cli.main(["evaluate", str(out), "--nodes", "5", "9", "--examples", "5", "--device", "cpu"]) == 0
+    printed = words(capsys.readouterr().out)
+    assert "rt on bfs, 5 nodes" in printed
+    assert "rt on bfs, 9 nodes" in printed
+
+
+def test_hints_are_scored_at_the_sizes_of_validation_and_test(trained, tmp_path, capsys):
+    out, _ = trained
+    table = tmp_path / "hints.csv"
+    assert cli.main(["evaluate", str(out), "--hints", "--csv", str(table), "--device", "cpu"]) == 0
+    printed = capsys.readouterr().out
+    assert "rt on bfs, 6 nodes" in words(printed)
+    assert "rt on bfs, 7 nodes" in words(printed)
+    assert [line.split()[0] for line in printed.splitlines() if line.startswith((" pi_h", " reach_h"))] != []
+    rows = list(csv.DictReader(table.read_text().splitlines()))
+    assert {(row["nodes"], row["hint"], row["type"]) for row in rows} == {
+        (nodes, *hint) for nodes in "67" for hint in (("pi_h", "pointer"), ("reach_h", "mask"))
+    }
+    assert all(0.0 <= float(row[name]) <= 1.0 for row in rows for name in ("score", "score_given_truth"))
+    assert rows[0]["examples"] == "6", "of two seeds, each with three graphs of four that have a step"
+
+
+def test_hints_of_one_seed_are_scored_by_themselves_with_the_score_of_a_test(trained, capsys):
+    out, _ = trained
+    size = ["--nodes", "9", "--examples", "5", "--data-seed", "6", "--device", "cpu"]
+    assert cli.main(["evaluate", str(out), *size]) == 0
+    scores = scores_in(capsys.readouterr().out)
+    for seed in ("0", "1"):
+        assert cli.main(["evaluate", str(out), *size, "--hints", "--seed", seed]) == 0
+        assert f"Score of the output: {scores[seed]}." in words(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--seed", "1"], "--seed is of --hints: say that too, or leave it out"),
+        (["--csv", "hints.csv"], "--csv is of --hints: say that too, or leave it out"),
+        (["--hints", "--seed", "7"], "has the seeds [0, 1], not 7"),
+        (["--hints", "--nodes", "0"], "test-nodes must be at least 1, got 0"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_told(trained, capsys, options, message):
+    assert cli.main(["evaluate", str(trained[0]), *options, "--device", "cpu"]) == 2
+    assert message in words(capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The line that tells how far a run is."""
 
-from relational_transformer.commands.train_display import LiveLine
+from relational_transformer.commands.terminal.training import LiveLine
 
 
 def test_without_a_terminal_a_line_is_printed_now_and_then_and_when_the_test_begins(capsys):

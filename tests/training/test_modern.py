@@ -150,3 +150,25 @@ def test_encoders_without_a_gradient_move_too():
 def test_no_more_examples_are_made_when_training_is_over(tmp_path):
     trainer, _ = run_to_the_end(modern_config(), tmp_path / "run")
     assert trainer.task._data.blocks._coming is None
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # torch's compiler looks at it
+def test_a_rehearsal_compiles_all_that_a_run_will_need(tmp_path, traced):
+    """So a run that follows finds it in the compiler's cache."""
+    config = modern_config("bfs", compile="on")
+
+    def graphs() -> set[str]:
+        inputs = ([node.meta["example_value"] for node in graph.graph.find_nodes(op="placeholder")] for graph in traced)
+        made = {
+            f"{graph.code} {[(one.shape, one.stride(), one.dtype, one.requires_grad) for one in given]}"
+            for graph, given in zip(traced, inputs, strict=True)
+        }
+        traced.clear()
+        return made
+
+    with RunFolder(tmp_path / "rehearsal").opened({}) as folder:
+        make_trainer(config, folder).rehearse()
+    rehearsed = graphs()
+    torch.compiler.reset()
+    run_to_the_end(config, tmp_path / "run")
+    assert graphs() <= rehearsed

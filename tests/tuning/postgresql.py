@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 USER = "postgres"
+WAIT = ("--wait", "--timeout", "600")
 
 
 def binaries() -> Path | None:
@@ -48,8 +49,8 @@ def server() -> Iterator[str]:
 
         run("initdb", "--username", USER, "--auth", "trust", "--no-sync")
         options = f"-c listen_addresses='' -c unix_socket_directories={home} -c fsync=off"
-        run("pg_ctl", "--wait", "--log", f"{home}/log", "--options", options, "start")
+        run("pg_ctl", *WAIT, "--log", f"{home}/log", "--options", options, "start")
         try:
             yield f"postgresql+psycopg://{USER}@/postgres?host={home}"
         finally:
-            run("pg_ctl", "--wait", "--mode", "immediate", "stop")
+            run("pg_ctl", *WAIT, "--mode", "immediate", "stop")

@@ -37,7 +37,7 @@ def run_trials(location: str, worker: int, count: int, together, resume) -> None
 
 
 def run_until_killed(location: str, worker: int, count: int, together, stuck, number) -> None:
-    """`count` trials, then one that never ends: says its number and waits for the end."""
+    """`count` trials, then one that never ends: says its number, and is killed in it."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     together.wait()
     study = join(open_storage(location))
@@ -48,7 +48,7 @@ def run_until_killed(location: str, worker: int, count: int, together, stuck, nu
         suggest(trial, GRID)
         number.value = trial.number
         stuck.set()
-        together.wait()  # nobody comes
+        time.sleep(3600)
 
     run_trial(study, never_ends, interval=0.05)
 

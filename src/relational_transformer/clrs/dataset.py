@@ -1,7 +1,6 @@
 """The benchmark's own splits, from a cache on disk: `canonical(name, split)`."""
 
 import logging
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -13,10 +12,9 @@ from relational_transformer.clrs.samples.modern import modern_form
 from relational_transformer.clrs.samples.sampling import sample
 from relational_transformer.clrs.storage import DamagedFileError, load, save
 from relational_transformer.clrs.trajectories import Trajectories
+from relational_transformer.files import cache_folder
 
 SplitName = Literal["train", "val", "test"]
-
-CACHE_VARIABLE = "RT_CACHE"
 
 log = logging.getLogger(__name__)
 
@@ -144,12 +142,3 @@ def canonical_path(
     version = check_version(version, protocol)
     kind = protocol if protocol == "modern" else f"v{version}"
     return cache_folder(cache) / "clrs" / f"{name}-{split}-{count}-{kind}.clrs"
-
-
-def cache_folder(cache: Path | str | None = None) -> Path:
-    """The folder given, or the one in the environment, or the user's cache."""
-    if cache is None:
-        cache = os.environ.get(CACHE_VARIABLE) or Path.home() / ".cache" / "relational_transformer"
-    if not isinstance(cache, str | Path) or "\0" in str(cache):
-        raise ValueError(f"The cache is {shown(cache)}; it must be the name of a folder.")
-    return Path(cache).expanduser()

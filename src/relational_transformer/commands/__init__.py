@@ -1,7 +1,8 @@
 """The commands of `rt`, one file each.
 
 The file of the command ``data`` is ``data.py``; it holds a frozen dataclass ``DataArguments``, whose fields are the
-command line, and ``run(arguments) -> None``. A second file of the same command is called ``data_something.py``.
+command line, and ``run(arguments) -> None``. A second file of the same command is called ``data_something.py``;
+what it shows in a terminal is in ``terminal/``.
 A command may have variants with a command line of their own: ``rt train lobster`` is ``train_lobster.py``, with
 ``TrainLobsterArguments`` and ``run``. `COMMANDS` says in one line what each is for, so that `rt --help` imports none of
 them.
@@ -28,6 +29,7 @@ COMMANDS = {
         "rt train bfs --seeds 3",
         variants={
             "lobster": Command("shortest paths in lobster graphs", "rt train lobster --model rt --seeds 20"),
+            "qm9": Command("a property of the molecules of QM9", "rt train qm9 --target gap --seeds 2"),
             "sokoban": Command("an agent that learns to play Sokoban", "rt train sokoban --model rt"),
         },
     ),
@@ -40,6 +42,7 @@ COMMANDS = {
     ),
     "reproduce": Command("train the runs of a table of the paper", "rt reproduce edge_updates --plan"),
     "tune": Command("search hyperparameters by Distributed Grid Descent", "rt tune rt --trials 100"),
+    "look": Command("a page that steps through an algorithm, and what a run makes of it", "rt look runs/bfs-rt-paper"),
     "play": Command("watch an agent play, or play yourself", "rt play sokoban runs/sokoban-rt-batched"),
     "report": Command("tables and figures of all results", "rt report results --out report"),
 }

@@ -14,10 +14,11 @@ from rich.table import Table
 from relational_transformer.clrs import ALGORITHMS, FeatureVersion, ProtocolName, SplitName
 from relational_transformer.clrs.checks import check_count, check_name
 from relational_transformer.clrs.classes import STRING_MATCHERS
-from relational_transformer.clrs.dataset import MODERN_SPLITS, SPLITS, cache_folder
+from relational_transformer.clrs.dataset import MODERN_SPLITS, SPLITS
 from relational_transformer.clrs.preparation import Preparation, PreparedSplit, prepare
 from relational_transformer.clrs.samples.modern import training_lengths
 from relational_transformer.clrs.show import show_example
+from relational_transformer.files import cache_folder
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from relational_transformer.sokoban.game.rules import TIME_LIMIT
 from relational_transformer.sokoban.splits import generate_split
 from relational_transformer.sokoban.trained import agent_actions, levels_of_run, load_seed
 
-from .play_keyboard import keys
+from .terminal.keyboard import keys
 
 LOOKS = {
     "#": ("  ", "on grey35"),

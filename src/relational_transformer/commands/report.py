@@ -31,8 +31,8 @@ class ReportArguments:
     """A folder with results or runs. Every result.json below it is read."""
     table: str | None = None
     """A table of the paper: main, deviations, classes, transformer, single_layer, pointers, core_node, edge_updates,
-    train_size, untuned, published_baselines, parameters, speed, lobster or sokoban; or modern, the results of the
-    modern protocol. By default, every result."""
+    train_size, untuned, published_baselines, parameters, speed, lobster or sokoban; modern and modern_classes, the
+    results of the modern protocol; or qm9, beside published errors. By default, every result."""
     models: tuple[str, ...] = ()
     """With --table: only these of its models, for instance rt."""
     format: Literal["markdown", "csv", "latex"] = "markdown"

@@ -7,14 +7,17 @@ from typing import Annotated, Literal
 
 import tyro
 
+from relational_transformer.fleet.adam import CONSTANT, Schedule
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.precision import Precision
 from relational_transformer.sweeps import Part, cells_of, find_experiment, plan
+from relational_transformer.sweeps.cells import protocol_of
 from relational_transformer.sweeps.engines import EngineOptions, check_options
 from relational_transformer.sweeps.planning import finished_runs
 from relational_transformer.sweeps.speeds import Speeds
 
-from .reproduce_display import carry_out, show_plan
+from .terminal.sweeps import carry_out, show_plan
+from .train_run import changes_of
 
 
 @dataclass(frozen=True)
@@ -22,8 +25,9 @@ class ReproduceArguments:
     """Train the runs of a table of the paper, or some of them, and print the table, the paper's numbers beside ours.
 
     Experiments: main, classes, transformer, single_layer, pointers, core_node, edge_updates, train_size, untuned,
-    published_baselines, parameters, speed, lobster, sokoban. They share runs: a run that has a result is never trained
-    again. Killed at any moment, the same command resumes from the last checkpoints.
+    published_baselines, parameters, speed, lobster, sokoban; and, not in the paper, modern (CLRS-30 by the protocol
+    that is usual since 2022) and qm9. They share runs: a run that has a result is never trained again. Killed at any
+    moment, the same command resumes from the last checkpoints.
     """
 
     experiment: Annotated[str, tyro.conf.Positional]
@@ -44,10 +48,20 @@ class ReproduceArguments:
     """Seeds per fleet: they are trained together."""
     precision: Precision = "tf32"
     """tf32 (the same as fp32 on a CPU), bf16, fp32 or fp64."""
+    precision_of: dict[str, Precision] = field(default_factory=dict)
+    """CLRS-30: tasks with a precision of their own, such as `minimum tf32 insertion_sort tf32`."""
+    learning_rate: float | None = None
+    """CLRS-30: the learning rate of all models, in place of their own."""
+    weight_decay: float | None = None
+    """CLRS-30: the weight decay of all models, in place of their own."""
+    num_layers: int | None = None
+    """CLRS-30: the layers of all models, in place of their own."""
+    schedule: Annotated[Schedule, tyro.conf.arg(name="")] = CONSTANT
     compile: CompileMode = "auto"
     """Whether to compile the training step; auto does so on CUDA, and in long runs on a CPU."""
-    protocol: Literal["paper", "modern"] = "paper"
-    """CLRS-30: the paper's protocol, or the modern one, whose results are in the table `modern` of rt report."""
+    protocol: Literal["paper", "modern"] | None = None
+    """CLRS-30: the paper's protocol, or the modern one, whose results are in the table `modern` of rt report; by
+    default that of the experiment."""
     recipe: Literal["original", "batched"] = "original"
     """Sokoban: one game at a time as in the paper, or many games, which is faster."""
     levels: Path | None = None
@@ -62,6 +76,9 @@ def run(arguments: ReproduceArguments) -> None:
         seeds=arguments.seeds,
         examples=arguments.examples,
         precision=arguments.precision,
+        precision_of=arguments.precision_of,
+        changes=changes_of(arguments, "learning_rate", "weight_decay", "num_layers"),
+        schedule=arguments.schedule,
         compile=arguments.compile,
         protocol=arguments.protocol,
         recipe=arguments.recipe,
@@ -74,7 +91,7 @@ def run(arguments: ReproduceArguments) -> None:
         show_plan(experiment.title, runs, Speeds(finished_runs(arguments.out)))
         return
     given_up = carry_out(runs, arguments.where)
-    print_table(arguments.experiment if arguments.protocol == "paper" else "modern", arguments.out)
+    print_table("modern" if protocol_of(experiment, part) == "modern" else arguments.experiment, arguments.out)
     if given_up:
         sys.exit(1)
 

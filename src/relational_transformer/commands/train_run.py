@@ -18,7 +18,7 @@ from relational_transformer.runs.session import train
 from relational_transformer.runs.task import Task
 from relational_transformer.runs.trainer import Trainer
 
-from .train_display import Display, say
+from .terminal.training import Display, say
 
 
 @dataclass(frozen=True)

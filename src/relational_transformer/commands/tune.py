@@ -45,7 +45,7 @@ from relational_transformer.tuning.winner import winner_configs
 from relational_transformer.tuning.worker import LOOK_SECONDS
 from relational_transformer.tuning.workplace import workplace
 
-from .reproduce_display import carry_out
+from .terminal.sweeps import carry_out
 
 BOUNDS = {
     "trials": (1, 1_000_000),

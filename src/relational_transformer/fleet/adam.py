@@ -45,11 +45,13 @@ CONSTANT = Schedule()
 
 
 class Adam:
-    r"""Adam without weight decay for all seeds at once. The gradient g of each seed is first clipped to the norm
-    `clip`:
+    r"""Adam for all seeds at once. The gradient g of each seed is first clipped to the norm `clip`:
 
     $$m \leftarrow \beta_1 m + (1 - \beta_1) g \quad v \leftarrow \beta_2 v + (1 - \beta_2) g^2 \quad
     w \leftarrow w - \eta \frac{m / (1 - \beta_1^t)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}$$
+
+    Before that, a `weight_decay` $\lambda$ subtracts $\eta \lambda w$ from every parameter (AdamW, Loshchilov & Hutter,
+    2019).
 
     Compiled, the norms, the clipping and the update take a handful of kernels, whatever the number of parameters and
     seeds. The learning rate is computed on the device from the number of the step, so that a step can be captured as a
@@ -69,9 +71,9 @@ class Adam:
     def __init__(
         self, fleet: Fleet, learning_rate: float, *, epsilon: float = 1e-8, clip: float | None = None,
         schedule: Schedule = CONSTANT, total_steps: int = 0, linears: Mapping[str, Tensor] | None = None,
-        compiled: bool = False,
+        weight_decay: float = 0.0, compiled: bool = False,
     ) -> None:  # fmt: skip
-        self.fleet, self.epsilon = fleet, epsilon
+        self.fleet, self.epsilon, self.weight_decay = fleet, epsilon, weight_decay
         self.rate = Rate(learning_rate, schedule, total_steps)
         self.clipping = clipping_of(fleet, clip)
         self.linears = list(_rows_of_linears(fleet, linears or {}))
@@ -85,7 +87,8 @@ class Adam:
         """One step along a gradient, a vector like `fleet.values`."""
         fleet = self.fleet
         first, second, *scheduled = self._count(fleet.count.view(1), gradient.dtype, self.rate)
-        rule = Rule(scheduled[0] if scheduled else self.rate.value, self.epsilon, first, second)
+        rate = scheduled[0] if scheduled else self.rate.value
+        rule = Rule(rate, self.epsilon, first, second, self.weight_decay)
         state = State(fleet.values, fleet.first, fleet.second)
         self._update(state, gradient, rule, self.clipping, *([self.linears] if self.linears else []))
 
@@ -114,6 +117,7 @@ class Rule(NamedTuple):
     epsilon: float
     first_correction: Tensor
     second_correction: Tensor
+    weight_decay: float = 0.0
 
 
 class Linears(NamedTuple):
@@ -187,6 +191,8 @@ def update(state: State, gradient: Tensor, rule: Rule) -> None:
     second.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
     denominator = (second / rule.second_correction).sqrt_().add_(rule.epsilon)
     direction = (first / rule.first_correction).div_(denominator)
+    if rule.weight_decay:
+        values.mul_(1 - rule.learning_rate * rule.weight_decay)
     if isinstance(rule.learning_rate, Tensor):
         values.sub_(direction.mul_(rule.learning_rate))
     else:

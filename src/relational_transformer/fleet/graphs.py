@@ -21,7 +21,10 @@ cache waits for everything that runs on the device."""
 AVAILABLE = re.compile(r"^MemAvailable:\s+(\d+) kB$", re.MULTILINE)
 
 SHARE_FOR_ACTIVATIONS = 0.6
-"""The share of the free memory that activations kept for a backward pass may fill."""
+"""The share of the memory that activations kept for a backward pass may fill."""
+
+SHARE_TO_BEGIN = 0.9
+"""The share of the memory that is free when a run begins, which its activations may fill."""
 
 STREAMS = 32
 """Streams that torch has on a device; it hands them out in turn, and begins again after the last."""
@@ -191,6 +194,24 @@ def cached_bytes(segments: Sequence[Mapping[str, Any]], device: torch.device) ->
     return sum(one["total_size"] - one["allocated_size"] for one in for_all)
 
 
+def usable_bytes(device: torch.device) -> int:
+    """Memory that a run may count on. Of a GPU it is all that there is, so that how a run is trained does not depend on
+    who else trains there."""
+    return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else free_bytes(device)
+
+
 def is_too_much_to_keep(needed: float, device: torch.device) -> bool:
     """Whether activations of `needed` bytes should be recomputed in the backward pass, because memory is short."""
-    return needed > SHARE_FOR_ACTIVATIONS * free_bytes(device)
+    return needed > SHARE_FOR_ACTIVATIONS * usable_bytes(device)
+
+
+class MemoryTakenError(Exception):
+    """Other runs hold the memory that a run needs to begin."""
+
+
+def check_room(needed: float, device: torch.device) -> None:
+    """Refuse to begin a run on a GPU with fewer than `needed` bytes free."""
+    if device.type == "cuda" and needed > SHARE_TO_BEGIN * (free := free_bytes(device)):
+        raise MemoryTakenError(
+            f"training needs {needed / 2**30:.1f} GiB of {device}, of which others have left {free / 2**30:.1f} GiB"
+        )

@@ -12,21 +12,26 @@ from torch import Tensor
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.over_seeds import Parameters
 from relational_transformer.fleet.precision import Precision
+from relational_transformer.regression import Evaluator, FleetStack, LayeredModel, TrainingStep, draw, group_by_size
 from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.runs.task import Evaluation, Optimiser, Start, Task
 
-from .batches import draw, group_by_size
 from .config import LobsterConfig
 from .cost import flop
 from .data import Split, load_split
-from .evaluation import Evaluator, check_memory
+from .memory import check_memory
 from .models.build import build_model
-from .models.model import LobsterModel
-from .models.stack import FleetStack
 from .oracle import meaning, oracle_losses
 from .protocol import LobsterProtocol
 from .settings import SETTINGS
-from .step import TrainingStep
+
+
+def squared_error(predictions: Tensor, distances: Tensor) -> Tensor:
+    return (predictions - distances).square()
+
+
+def relative_error(predictions: Tensor, distances: Tensor) -> Tensor:
+    return (predictions - distances).abs() / distances.abs()
 
 
 class LobsterTask(Task[LobsterConfig]):
@@ -65,7 +70,7 @@ class LobsterTask(Task[LobsterConfig]):
         settings = self.config.settings
         return Optimiser(settings.learning_rate, settings.adam_epsilon, settings.gradient_clip)
 
-    def build(self) -> LobsterModel:
+    def build(self) -> LayeredModel:
         return build_model(self.config.model, self.config.settings)
 
     def start(self, start: Start) -> None:
@@ -80,6 +85,7 @@ class LobsterTask(Task[LobsterConfig]):
             start.adam,
             batch_size=config.settings.batch_size,
             precision=config.precision,
+            error=squared_error,
         )
         self.model, self.fleet, self._device = start.model, start.fleet, device
         self.evaluator = self._evaluator(self.stack, load_split(validation, device))
@@ -93,7 +99,7 @@ class LobsterTask(Task[LobsterConfig]):
         self.steps.make(number)
 
     def validate(self, steps: int) -> dict[str, Tensor]:
-        return {"validation": self.evaluator.relative_losses(self.fleet.parameters)}
+        return {"validation": self.evaluator.mean_errors(self.fleet.parameters)}
 
     def test(self, best: Parameters, tested: Sequence[bool]) -> dict[str, list[float]]:
         protocol = self.config.protocol
@@ -159,7 +165,7 @@ class LobsterTask(Task[LobsterConfig]):
         return flop(self.config)
 
     def _evaluator(self, stack: FleetStack, split: Split) -> Evaluator:
-        return Evaluator(stack, split, len(self.config.seeds), self.config.precision)
+        return Evaluator(stack, split, len(self.config.seeds), self.config.precision, relative_error)
 
     def _losses(self, stack: FleetStack, split: Split, best: Parameters) -> list[float]:
-        return self._evaluator(stack, split).relative_losses(best).tolist()
+        return self._evaluator(stack, split).mean_errors(best).tolist()

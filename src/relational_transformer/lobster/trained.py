@@ -9,17 +9,16 @@ import numpy as np
 import torch
 
 from relational_transformer.fleet.precision import set_matrix_products
+from relational_transformer.regression import Evaluator, FleetStack, LayeredModel
 from relational_transformer.runs.checkpoint import load_trained
 from relational_transformer.runs.run_folder import RunFolder
 
 from .config import LobsterConfig
 from .data import load_split
-from .evaluation import Evaluator, check_memory
+from .memory import check_memory
 from .models.build import build_model
-from .models.model import LobsterModel
-from .models.stack import FleetStack
 from .protocol import LobsterProtocol
-from .task import LobsterTask
+from .task import LobsterTask, relative_error
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Scores:
     distances: np.ndarray
 
 
-def load_model(run: Path | str, seed: int | None = None) -> LobsterModel:
+def load_model(run: Path | str, seed: int | None = None) -> LayeredModel:
     """The trained model of one seed of the run in a folder (the first that did not fail, unless one is
     named).
 
@@ -61,7 +60,7 @@ def evaluate_run(
     check_memory(config.model, int(graphs.num_nodes.max()), config.precision, device)
     model = build_model(config.model, config.settings).to(device)
     stack = FleetStack(model, compiled=False)
-    evaluator = Evaluator(stack, load_split(graphs, device), len(config.seeds), config.precision)
-    losses = evaluator.relative_losses({name: tensor.to(device) for name, tensor in parameters.items()}).tolist()
+    evaluator = Evaluator(stack, load_split(graphs, device), len(config.seeds), config.precision, relative_error)
+    losses = evaluator.mean_errors({name: tensor.to(device) for name, tensor in parameters.items()}).tolist()
     good = [loss if ok and math.isfinite(loss) else None for loss, ok in zip(losses, finite, strict=True)]
     return Scores(config, good, graphs.distances)

@@ -1,124 +1,153 @@
-"""QM9: 130,831 small molecules with nineteen properties, through PyTorch Geometric's own data set class."""
+"""QM9 from the Python package qm9pack: 130,831 molecules with coordinates, bonds and fifteen properties.
 
-import contextlib
-import sys
-import warnings
+Its files are CSV; they are read as text and never by the package's own code.
+"""
+
+import csv
+import hashlib
+import importlib.util
+import logging
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from zipfile import BadZipFile
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from relational_transformer.nn.checks import check_positive, shown
+from relational_transformer.files import cache_folder, write_atomically
+from relational_transformer.reading import read_bytes
 
-if TYPE_CHECKING:
-    from torch_geometric.datasets import QM9
+from .bonds import bonds_of
+from .targets import COLUMNS, ELEMENTS
 
-EVALUATION_MOLECULES = 10_000
-MOST_MOLECULES = 10**9
+FILES = ("qm9_part1.csv", "qm9_part2.csv", "qm9_part3.csv")
+MOST_BYTES = 2**30
+"""Of a file."""
+FORM = 1
+"""Of the arrays that are kept; another one makes them again."""
+
+log = logging.getLogger(__name__)
 
 
-class Target(NamedTuple):
-    """A property of a molecule: its column in `y`, its unit, and whether it grows with the molecule.
+@dataclass(frozen=True)
+class QM9:
+    """M molecules with A atoms and B bonds in all, one after the other.
 
-    >>> find_target("gap")
-    Target(column=4, unit='eV', extensive=False, meaning='gap between the two')
+    Attributes:
+        index: the number of each molecule in the original data set, from 1, [M].
+        num_atoms, num_bonds: [M].
+        elements: of each atom the place in `ELEMENTS`, [A].
+        positions: ångström, [A, 3].
+        bonds: first atom, second atom (numbers within the molecule) and order, [B, 3].
+        columns: the properties `COLUMNS` as the package has them, float64 [M, 15].
+        sha256: of the package's files.
     """
 
-    column: int
-    unit: str
-    extensive: bool
-    meaning: str
+    index: np.ndarray
+    num_atoms: np.ndarray
+    num_bonds: np.ndarray
+    elements: np.ndarray
+    positions: np.ndarray
+    bonds: np.ndarray
+    columns: np.ndarray
+    sha256: str
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def counts(self) -> np.ndarray:
+        """How many atoms of each of `ELEMENTS` the molecules have, [M, 5]."""
+        owner = np.repeat(np.arange(len(self)), self.num_atoms)
+        counts = np.zeros((len(self), len(ELEMENTS)), dtype=np.int64)
+        np.add.at(counts, (owner, self.elements), 1)
+        return counts
 
 
-TARGETS: dict[str, Target] = {
-    "mu": Target(0, "D", False, "dipole moment"),
-    "alpha": Target(1, "a0^3", True, "isotropic polarisability"),
-    "homo": Target(2, "eV", False, "energy of the highest occupied orbital"),
-    "lumo": Target(3, "eV", False, "energy of the lowest unoccupied orbital"),
-    "gap": Target(4, "eV", False, "gap between the two"),
-    "r2": Target(5, "a0^2", True, "electronic spatial extent"),
-    "zpve": Target(6, "eV", True, "zero point vibrational energy"),
-    "u0": Target(7, "eV", True, "internal energy at 0 K"),
-    "u": Target(8, "eV", True, "internal energy at 298.15 K"),
-    "h": Target(9, "eV", True, "enthalpy at 298.15 K"),
-    "g": Target(10, "eV", True, "free energy at 298.15 K"),
-    "cv": Target(11, "cal/(mol K)", True, "heat capacity at 298.15 K"),
-    "u0_atom": Target(12, "eV", True, "atomisation energy at 0 K"),
-    "u_atom": Target(13, "eV", True, "atomisation energy at 298.15 K"),
-    "h_atom": Target(14, "eV", True, "atomisation enthalpy at 298.15 K"),
-    "g_atom": Target(15, "eV", True, "atomisation free energy at 298.15 K"),
-    "a": Target(16, "GHz", False, "first rotational constant"),
-    "b": Target(17, "GHz", False, "second rotational constant"),
-    "c": Target(18, "GHz", False, "third rotational constant"),
-}
-"""The properties in the order and units of PyG's QM9. The atomisation energies are the energies `u0` ... `g` less what
-the atoms have on their own, which is nearly all of them."""
+def find_files() -> list[Path]:
+    """The package's files; ModuleNotFoundError where it is not installed. None of its code runs."""
+    found = importlib.util.find_spec("qm9pack")
+    if found is None or not found.submodule_search_locations:
+        raise ModuleNotFoundError("QM9 needs the package qm9pack: pip install '.[molecules]' in a checkout")
+    folder = Path(next(iter(found.submodule_search_locations))) / "data"
+    return [folder / name for name in FILES]
 
 
-def find_target(name: str) -> Target:
-    """The target of this name.
+def load_qm9(cache: Path | str | None = None) -> QM9:
+    """All molecules, in the order of the package; read in a minute once, and from then on from the cache.
 
-    >>> find_target("u0_atom").column, find_target("u0_atom").unit
-    (12, 'eV')
+    The arrays are kept in `cache` ($RT_CACHE, or else ~/.cache/relational_transformer) under the checksum of the
+    package's files.
+
+    >>> load_qm9().num_atoms.max()  # doctest: +SKIP
+    29
     """
-    if not isinstance(name, str) or name not in TARGETS:
-        raise ValueError(f"no target of QM9 is called {shown(name)}; there are {', '.join(TARGETS)}")
-    return TARGETS[name]
-
-
-def load_qm9(folder: Path | str) -> "QM9":
-    """PyG's QM9 in `folder`, downloaded there and processed if it is not: minutes once, seconds from then on.
-
-    The raw files are `gdb9.sdf`, `gdb9.sdf.csv` and `uncharacterized.txt` where RDKit is installed, and `qm9_v3.pt`
-    otherwise; put them into `folder/raw` by hand on a machine that cannot download. Nothing is unpickled.
-
-    Each molecule has `x` [N, 11], `edge_index` [2, E], `edge_attr` [E, 4] (single, double, triple, aromatic),
-    `pos` [N, 3] in ångström and `y` [1, 19], the columns of `TARGETS`.
-
-    >>> molecule = load_qm9("data/QM9")[0]  # doctest: +SKIP
-    """
+    texts = [read_bytes(path, MOST_BYTES) for path in find_files()]
+    sha = hashlib.sha256()
+    for text in texts:
+        sha.update(text)
+    kept = cache_folder(cache) / "qm9" / f"{sha.hexdigest()[:16]}-{FORM}.npz"
     try:
-        from torch_geometric.datasets import QM9
-    except ModuleNotFoundError:
-        message = "QM9 needs PyTorch Geometric: pip install '.[pyg]' in a checkout"
-        raise ModuleNotFoundError(message, name="torch_geometric") from None
-    if not isinstance(folder, str | Path):
-        raise ValueError(f"folder must be a string or a path, got {shown(folder)}")
-    folder = Path(folder).expanduser()
-    try:
-        # What PyG says of its progress is no result of the program; and where a file cannot be read without unpickling,
-        # PyG warns and then unpickles it: the warning is made an error, so that it does not get so far.
-        with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
-            warnings.filterwarnings("error", message="Weights only load failed")
-            return QM9(str(folder))
-    except UserWarning as error:
-        raise ValueError(f"{folder} holds a file that is more than plain tensors, and is not loaded: {error}") from None
-    except OSError as error:
-        fetch = f"from torch_geometric.datasets import QM9; QM9('{folder.name}')"
-        raise ValueError(
-            f"QM9 is not in {folder} and cannot be downloaded ({error}): "
-            f'where there is a network, run `python -c "{fetch}"`, and bring the folder here'
-        ) from error
+        return _read(kept, sha.hexdigest())
+    except FileNotFoundError:
+        log.info("reading the molecules of qm9pack once; they are kept in %s", kept)
+    except (ValueError, KeyError, OSError, BadZipFile) as error:
+        log.warning("%s cannot be read and is made again (%s)", kept, error)
+    made = parse(texts, sha.hexdigest())
+    content = BytesIO()
+    np.savez_compressed(content, allow_pickle=False, **{**asdict(made), "sha256": np.array(made.sha256)})
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(kept, lambda path: path.write_bytes(content.getvalue()))
+    return made
 
 
-def split_indices(count: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
-    """Which molecules are for training, validation and test, drawn by `seed`.
+def parse(texts: list[bytes], sha256: str) -> QM9:
+    """The molecules in the CSV files of the package."""
+    rows = list(_rows(texts))
+    if not rows:
+        raise ValueError("the files of qm9pack hold no molecules")
+    num_atoms = np.array([len(elements) for _, elements, *_ in rows], dtype=np.int32)
+    num_bonds = np.array([len(bonds) for *_, bonds, _ in rows], dtype=np.int32)
+    return QM9(
+        index=np.array([index for index, *_ in rows], dtype=np.int32),
+        num_atoms=num_atoms,
+        num_bonds=num_bonds,
+        elements=np.array([ELEMENTS.index(one) for _, elements, *_ in rows for one in elements], dtype=np.int8),
+        positions=np.concatenate([positions for _, _, positions, _, _ in rows], dtype=np.float32),
+        bonds=np.concatenate([np.array(bonds).reshape(-1, 3) for *_, bonds, _ in rows]).astype(np.int8),
+        columns=np.array([values for *_, values in rows]),
+        sha256=sha256,
+    )
 
-    Validation and test have 10,000 each, or a tenth each where there are fewer than 100,000.
 
-    >>> [len(part) for part in split_indices(130_831)], [len(part) for part in split_indices(50)]
-    ([110831, 10000, 10000], [40, 5, 5])
-    """
-    check_positive(count=count)
-    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**32:
-        # Of a longer one torch would take the last 32 bits alone.
-        raise ValueError(f"seed must be an integer from 0 to 2^32 - 1, got {shown(seed)}")
-    each = min(EVALUATION_MOLECULES, count // 10)
-    if each < 1:
-        raise ValueError(f"at least 10 molecules are needed to have some to test on, got count={count}")
-    if count > MOST_MOLECULES:
-        raise ValueError(f"count must be at most {MOST_MOLECULES}, got {shown(count)}")
-    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
-    validation, test, training = order.split([each, each, count - 2 * each])
-    return training, validation, test
+Row = tuple[int, list[str], np.ndarray, list[tuple[int, int, int]], list[float]]
+"""Number, elements, positions, bonds and properties of a molecule."""
+
+
+def _rows(texts: list[bytes]) -> Iterator[Row]:
+    for name, text in zip(FILES, texts, strict=True):
+        for row in csv.DictReader(text.decode().splitlines()):
+            try:
+                yield _molecule(row)
+            except (KeyError, TypeError, ValueError) as error:
+                raise ValueError(f"{name} of qm9pack: molecule {row.get('Index')} cannot be read ({error})") from None
+
+
+def _molecule(row: dict[str, str]) -> Row:
+    elements = row["Elements"].strip("[]").replace("'", "").split(",")
+    flat = np.array(row["XYZ_Ang"].replace("[", "").replace("]", "").split(","), dtype=np.float64)
+    positions = flat.reshape(len(elements), 3)
+    values = [float(row[column]) for column in COLUMNS]
+    if not (np.isfinite(values).all() and np.isfinite(positions).all()):
+        raise ValueError("a number is not finite")
+    bonds = bonds_of(row["SMILES"], elements, positions.tolist())
+    return int(row["Index"]), elements, positions, bonds, values
+
+
+def _read(path: Path, sha256: str) -> QM9:
+    """What is kept; zip files have a checksum of every array."""
+    with np.load(BytesIO(read_bytes(path, MOST_BYTES)), allow_pickle=False) as arrays:
+        kept = {name: arrays[name] for name in QM9.__dataclass_fields__}
+    if str(kept["sha256"]) != sha256:
+        raise ValueError("it was made from other files")
+    return QM9(**{**kept, "sha256": sha256})

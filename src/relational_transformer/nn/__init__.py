@@ -4,6 +4,7 @@ from .attention import AttentionOutput, RelationalAttention, causal_mask, relati
 from .concat_linear import ConcatLinear
 from .edge_update import EdgeUpdate, edge_update
 from .layer import LayerOutput, RelationalTransformerLayer
+from .options import LayerOptions
 from .recording import record_attention
 from .saving.pretrained import Pretrained
 from .transformer import RelationalTransformer, RelationalTransformerOutput
@@ -12,6 +13,7 @@ __all__ = [
     "AttentionOutput",
     "ConcatLinear",
     "EdgeUpdate",
+    "LayerOptions",
     "LayerOutput",
     "Pretrained",
     "RelationalAttention",

@@ -8,24 +8,29 @@ from torch.nn import functional as F
 
 from . import kernels
 from .checks import (
-    LARGEST_SIZE,
     check_alike,
     check_batches,
+    check_bias,
     check_edges,
     check_flag,
     check_globals,
+    check_log_scaling_size,
     check_mask,
+    check_number,
+    check_place,
     check_positive,
     check_size,
     check_size_or_zero,
     check_tensor,
     check_vectors,
     check_weights,
+    checked_head_size,
     shown,
 )
 from .initialization import reset_linear
 from .padding import present_nodes
 from .plain import is_plain, replaceable
+from .scores import ScoreRule, attention_weights
 
 
 class AttentionOutput(NamedTuple):
@@ -49,7 +54,7 @@ def causal_mask(size: int, device: torch.device | str | None = None) -> Tensor:
     """
     if not isinstance(size, torch.SymInt):  # a size that an exporter leaves symbolic
         check_size_or_zero(size=size)
-    _check_device(device)
+    check_place(device)
     return torch.ones(size, size, dtype=torch.bool, device=device).tril()
 
 
@@ -62,6 +67,9 @@ def relational_attention(
     *,
     num_heads: int,
     attention_mask: Tensor | None = None,
+    attention_bias: Tensor | None = None,
+    dropout: float = 0.0,
+    log_scaling_size: int | None = None,
     need_weights: bool = False,
 ) -> AttentionOutput:
     r"""Multi-head attention of nodes to nodes along edge vectors (Eq. 2 of the paper, its split form).
@@ -83,18 +91,26 @@ def relational_attention(
         attention_mask: bool, True where i may attend to j, [..., Nq, Nk]. A row without any gives zeros. Where it is
             False, $e_{ij}$ does not matter, nor does a query that attends to nothing, or a key and value that nothing
             attends to: whatever they hold, NaN as well, reaches no message and no gradient.
-        need_weights: also return the attention weights.
+        attention_bias: added to the scores, [..., H, Nq, Nk]; an axis of its last three that is the same for all may be
+            1. Where it is -inf, i does not attend to j in that head: a mask by head. A head without any gives zeros.
+        dropout: the share of weights that are dropped, the others being scaled up.
+        log_scaling_size: if given, the scores of a node that attends to n nodes are multiplied by
+            log n / log log_scaling_size, so that attention stays as sharp on larger graphs.
+        need_weights: also return the attention weights, before dropout.
 
     >>> nodes, edges = torch.randn(2, 5, 8), torch.randn(2, 5, 5, 3)
     >>> out = relational_attention(nodes, nodes, nodes, edges, torch.randn(24, 3), num_heads=2, need_weights=True)
     >>> out.messages.shape, out.weights.shape
     (torch.Size([2, 5, 8]), torch.Size([2, 2, 5, 5]))
     """
-    _check_attention(query, key, value, edges, edge_weight, num_heads, attention_mask)
+    _check_attention(query, key, value, edges, edge_weight, num_heads, attention_mask, attention_bias)
+    check_number("dropout", dropout, below=1.0)
+    check_log_scaling_size(log_scaling_size)
     check_flag(need_weights=need_weights)
     if attention_mask is not None:
         query, key, value, edges = _only_attended(query, key, value, edges, attention_mask)
-    return _attend(query, key, value, edges, edge_weight, num_heads, attention_mask, need_weights)
+    rule = ScoreRule(attention_mask, attention_bias, log_scaling_size)
+    return _attend(query, key, value, edges, edge_weight, num_heads, rule, dropout, need_weights)
 
 
 def _only_attended(
@@ -113,22 +129,24 @@ def _attend(
     edges: Tensor,
     edge_weight: Tensor,
     num_heads: int,
-    attention_mask: Tensor | None,
+    rule: ScoreRule,
+    dropout: float,
     need_weights: bool,
 ) -> AttentionOutput:
     """`relational_attention` of checked arguments, whose masked values are finite."""
-    if not need_weights and kernels.enabled(edges):
+    if rule.is_published and not dropout and not need_weights and kernels.enabled(edges):
         messages = kernels.relational_attention(
-            query, key, value, edges, edge_weight, num_heads=num_heads, attention_mask=attention_mask
+            query, key, value, edges, edge_weight, num_heads=num_heads, attention_mask=rule.mask
         )
         return AttentionOutput(messages, None)
 
     size = query.shape[-1]
-    weights = _weights(query, key, F.linear(edges, edge_weight[: 2 * size]), num_heads, attention_mask)
-    context = weights.transpose(-1, -2) @ edges.to(weights.dtype)  # [..., Nq, H, edge_size]
+    weights = attention_weights(query, key, F.linear(edges, edge_weight[: 2 * size]), num_heads, rule)
+    kept = F.dropout(weights, dropout) if dropout else weights
+    context = kept.transpose(-1, -2) @ edges.to(weights.dtype)  # [..., Nq, H, edge_size]
     value_weight = edge_weight[2 * size :].unflatten(0, (num_heads, -1)).to(weights.dtype)  # [H, D, edge_size]
     edge_part = context.movedim(-2, -3) @ value_weight.transpose(-1, -2)  # [..., H, Nq, D]
-    return _output(weights, value, edge_part, need_weights)
+    return AttentionOutput(_messages(kept, value, edge_part), weights.movedim(-1, -3) if need_weights else None)
 
 
 def _attend_along(
@@ -137,40 +155,25 @@ def _attend_along(
     value: Tensor,
     edge_qkv: Tensor,
     num_heads: int,
-    attention_mask: Tensor | None,
+    rule: ScoreRule,
+    dropout: float,
     need_weights: bool,
 ) -> AttentionOutput:
     """`_attend` with projected edges: queries, keys and values of every edge, [..., Nq, Nk, 3·H·D]."""
     size = query.shape[-1]
-    weights = _weights(query, key, edge_qkv[..., : 2 * size], num_heads, attention_mask)
+    weights = attention_weights(query, key, edge_qkv[..., : 2 * size], num_heads, rule)
+    kept = F.dropout(weights, dropout) if dropout else weights
     edge_value = edge_qkv[..., 2 * size :].unflatten(-1, (num_heads, -1)).to(weights.dtype)  # [..., Nq, Nk, H, D]
-    edge_part = (weights.unsqueeze(-1) * edge_value).sum(-3).movedim(-2, -3)  # [..., H, Nq, D]
-    return _output(weights, value, edge_part, need_weights)
+    edge_part = (kept.unsqueeze(-1) * edge_value).sum(-3).movedim(-2, -3)  # [..., H, Nq, D]
+    return AttentionOutput(_messages(kept, value, edge_part), weights.movedim(-1, -3) if need_weights else None)
 
 
-def _weights(query: Tensor, key: Tensor, edge_query_key: Tensor, num_heads: int, mask: Tensor | None) -> Tensor:
-    """Attention weights [..., Nq, Nk, H], of nodes' and edges' queries and keys, the latter [..., Nq, Nk, 2·H·D]."""
-    edge_query, edge_key = edge_query_key.chunk(2, dim=-1)
-    products = (query.unsqueeze(-2) + edge_query) * (key.unsqueeze(-3) + edge_key)  # [..., Nq, Nk, H·D]
-    by_head = products.unflatten(-1, (num_heads, -1))
-    # Scores and softmax in float32 at least, whatever autocast chose for the products.
-    precise = torch.promote_types(products.dtype, torch.float32)
-    scores = by_head.sum(-1, dtype=precise) * by_head.shape[-1] ** -0.5  # [..., Nq, Nk, H]
-    if mask is not None:
-        scores = scores.masked_fill(~mask.unsqueeze(-1), torch.finfo(precise).min)
-    weights = scores.softmax(dim=-2)
-    if mask is not None:
-        weights = weights.masked_fill(~mask.unsqueeze(-1), 0.0)  # a row without any neighbour: zeros
-    return weights.to(products.dtype)
-
-
-def _output(weights: Tensor, value: Tensor, edge_part: Tensor, need_weights: bool) -> AttentionOutput:
+def _messages(weights: Tensor, value: Tensor, edge_part: Tensor) -> Tensor:
     """Messages of nodes' values [..., Nk, H·D] and of what the edges' values add up to, [..., H, Nq, D]."""
     by_head = weights.movedim(-1, -3)  # [..., H, Nq, Nk]
     values = value.unflatten(-1, (by_head.shape[-3], -1)).movedim(-2, -3)  # [..., H, Nk, D]
     node_part = by_head @ values.to(weights.dtype)
-    messages = (node_part + edge_part).movedim(-3, -2).flatten(-2)
-    return AttentionOutput(messages, by_head if need_weights else None)
+    return (node_part + edge_part).movedim(-3, -2).flatten(-2)
 
 
 class RelationalAttention(nn.Module):
@@ -178,7 +181,8 @@ class RelationalAttention(nn.Module):
 
     `node_qkv` and `edge_qkv` hold the three projections of nodes and of edges, stacked in the order q, k, v. With
     `global_size` a vector of the whole graph is projected as well and added to every q, k and v (the paper's `att`).
-    The output is the concatenation of the heads, without an output projection.
+    The output is the concatenation of the heads, without an output projection. `head_size` is node_size / num_heads if
+    not given; `dropout` drops attention weights in training; `log_scaling_size` is that of `relational_attention`.
 
     A plain Linear is applied in pieces: `edge_qkv` gives queries and keys of every edge, and values once for each node,
     as $\sum_j a_{ij} W e_{ij} = W \sum_j a_{ij} e_{ij}$. One that is wrapped or quantised, or has hooks, is called.
@@ -191,23 +195,37 @@ class RelationalAttention(nn.Module):
     torch.Size([2, 5, 64])
     """
 
-    def __init__(self, *, node_size: int, edge_size: int, num_heads: int, head_size: int, global_size: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        node_size: int,
+        edge_size: int,
+        num_heads: int,
+        head_size: int | None = None,
+        global_size: int = 0,
+        dropout: float = 0.0,
+        log_scaling_size: int | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__()
-        check_size(node_size=node_size, edge_size=edge_size, num_heads=num_heads, head_size=head_size)
+        check_size(node_size=node_size, edge_size=edge_size, num_heads=num_heads)
+        head_size = checked_head_size(head_size, node_size, num_heads)
         check_size_or_zero(global_size=global_size)
-        if num_heads * head_size > LARGEST_SIZE:
-            raise ValueError(
-                f"num_heads x head_size must be at most {LARGEST_SIZE}, got {num_heads} heads of head_size={head_size}"
-            )
+        check_number("dropout", dropout, below=1.0)
+        check_log_scaling_size(log_scaling_size)
+        check_place(device, dtype)
         self.node_size = node_size
         self.edge_size = edge_size
         self.num_heads = num_heads
         self.head_size = head_size
         self.global_size = global_size
-        stacked = 3 * num_heads * head_size
-        self.node_qkv = nn.Linear(node_size, stacked)
-        self.edge_qkv = nn.Linear(edge_size, stacked)
-        self.global_qkv = nn.Linear(global_size, stacked) if global_size else None
+        self.dropout = dropout
+        self.log_scaling_size = log_scaling_size
+        stacked, place = 3 * num_heads * head_size, {"device": device, "dtype": dtype}
+        self.node_qkv = nn.Linear(node_size, stacked, **place)
+        self.edge_qkv = nn.Linear(edge_size, stacked, **place)
+        self.global_qkv = nn.Linear(global_size, stacked, **place) if global_size else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -224,6 +242,7 @@ class RelationalAttention(nn.Module):
         context: Tensor | None = None,
         node_mask: Tensor | None = None,
         attention_mask: Tensor | None = None,
+        attention_bias: Tensor | None = None,
         globals: Tensor | None = None,
         need_weights: bool = False,
         checked: bool = False,
@@ -234,7 +253,7 @@ class RelationalAttention(nn.Module):
         that call this one: they have checked all arguments, and masked values are finite.
         """
         if not checked:
-            self._check(nodes, edges, context, node_mask, attention_mask, globals)
+            self._check(nodes, edges, context, node_mask, attention_mask, attention_bias, globals)
             check_flag(need_weights=need_weights)
         mask = attention_mask
         if node_mask is not None:
@@ -265,9 +284,12 @@ class RelationalAttention(nn.Module):
             key, value = key_value.chunk(2, dim=-1)
         if read is not None:
             query, key, value, edges = _only_attended(query, key, value, edges, read)
+        if attention_bias is not None and node_mask is not None and context is None:
+            attention_bias = torch.where(node_mask[..., None, :, None], attention_bias, 0)  # columns are masked
+        rule, dropout = ScoreRule(mask, attention_bias, self.log_scaling_size), self.dropout if self.training else 0.0
         if not splits_edges:
-            return _attend_along(query, key, value, self.edge_qkv(edges), self.num_heads, mask, need_weights)
-        return _attend(query, key, value, edges, self.edge_qkv.weight, self.num_heads, mask, need_weights)
+            return _attend_along(query, key, value, self.edge_qkv(edges), self.num_heads, rule, dropout, need_weights)
+        return _attend(query, key, value, edges, self.edge_qkv.weight, self.num_heads, rule, dropout, need_weights)
 
     def _check(
         self,
@@ -276,6 +298,7 @@ class RelationalAttention(nn.Module):
         context: Tensor | None,
         node_mask: Tensor | None,
         attention_mask: Tensor | None,
+        attention_bias: Tensor | None,
         globals: Tensor | None,
     ) -> None:
         check_vectors("nodes", nodes, self.node_size, axes=2)
@@ -288,18 +311,21 @@ class RelationalAttention(nn.Module):
         check_weights(self.node_qkv, nodes=nodes, context=context, edges=edges, globals=globals)
         check_mask("node_mask", node_mask, (num_keys,), nodes)
         check_mask("attention_mask", attention_mask, (num_queries, num_keys), nodes)
+        check_bias(attention_bias, self.num_heads, num_queries, num_keys, nodes)
         check_batches(
             nodes=(nodes, 2),
             context=(context, 2),
             edges=(edges, 3),
             node_mask=(node_mask, 1),
             attention_mask=(attention_mask, 2),
+            attention_bias=(attention_bias, 3),
             globals=(globals, 1),
         )
 
     def extra_repr(self) -> str:
         sizes = f"node_size={self.node_size}, edge_size={self.edge_size}, heads={self.num_heads}x{self.head_size}"
-        return sizes + (f", global_size={self.global_size}" if self.global_size else "")
+        sizes += f", global_size={self.global_size}" if self.global_size else ""
+        return sizes + (f", dropout={self.dropout}" if self.dropout else "")
 
 
 def _some_channels(linear: nn.Linear, vectors: Tensor, channels: slice) -> Tensor:
@@ -317,6 +343,7 @@ def _check_attention(
     edge_weight: Tensor,
     num_heads: int,
     attention_mask: Tensor | None,
+    attention_bias: Tensor | None,
 ) -> None:
     check_tensor("query", query, axes=2)
     size = query.shape[-1]
@@ -337,14 +364,12 @@ def _check_attention(
         )
     check_alike("query", query, key=key, value=value, edges=edges, edge_weight=edge_weight)
     check_mask("attention_mask", attention_mask, (query.shape[-2], key.shape[-2]), query)
+    check_bias(attention_bias, num_heads, query.shape[-2], key.shape[-2], query)
     check_batches(
-        query=(query, 2), key=(key, 2), value=(value, 2), edges=(edges, 3), attention_mask=(attention_mask, 2)
+        query=(query, 2),
+        key=(key, 2),
+        value=(value, 2),
+        edges=(edges, 3),
+        attention_mask=(attention_mask, 2),
+        attention_bias=(attention_bias, 3),
     )
-
-
-def _check_device(device: torch.device | str | None) -> None:
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, TypeError, AssertionError) as error:  # the error depends on the device
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"device must be one that is here, got {shown(device)} ({reason})") from None

@@ -49,6 +49,22 @@ def check_sizes(name: str, sizes: Any, meaning: str) -> tuple[int, int]:
     return sizes[0], sizes[1]
 
 
+def checked_head_size(head_size: Any, node_size: int, num_heads: int) -> int:
+    """The size of a head, node_size / num_heads where None is given."""
+    if head_size is None:
+        if node_size % num_heads:
+            raise ValueError(
+                f"num_heads must divide node_size={node_size} where no head_size is given, got num_heads={num_heads}"
+            )
+        head_size = node_size // num_heads
+    check_size(head_size=head_size)
+    if num_heads * head_size > LARGEST_SIZE:
+        raise ValueError(
+            f"num_heads x head_size must be at most {LARGEST_SIZE}, got {num_heads} heads of head_size={head_size}"
+        )
+    return head_size
+
+
 def check_number(name: str, number: Any, least: float = 0.0, below: float = math.inf) -> None:
     """A number must be at least `least` and less than `below`."""
     if (
@@ -58,6 +74,14 @@ def check_number(name: str, number: Any, least: float = 0.0, below: float = math
     ):
         bounds = f"at least {least:g} and " + ("finite" if below == math.inf else f"less than {below:g}")
         raise ValueError(f"{name} must be {bounds}, got {shown(number)}")
+
+
+def check_log_scaling_size(size: Any) -> None:
+    """A number of nodes whose logarithm can be divided by, or None."""
+    if size is not None:
+        check_positive(log_scaling_size=size)
+        if size < 2:
+            raise ValueError(f"log_scaling_size must be at least 2, got {size}")
 
 
 def check_flag(**flags: Any) -> None:
@@ -180,6 +204,32 @@ def check_weights(linear: nn.Module, **tensors: Tensor | None) -> None:
     weight = getattr(linear, "weight", None)
     if isinstance(weight, Tensor) and weight.is_floating_point():
         check_alike("the weights", weight, **tensors)
+
+
+def check_place(device: Any, dtype: Any = None) -> None:
+    """A device that is here and a floating-point dtype, or None for torch's default."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, TypeError, AssertionError) as error:  # torch has an error of its own for each device
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"device must be one that is here, got {shown(device)} ({reason})") from None
+    if dtype is not None and dtype not in FLOATS:
+        raise ValueError(f"dtype must be a floating-point dtype, got {shown(dtype)}")
+
+
+def check_bias(bias: Any, num_heads: int, num_queries: int, num_keys: int, beside: Tensor) -> None:
+    """A bias of attention scores must be a floating-point tensor [..., num_heads, num_queries, num_keys], on the device
+    of what attends; its last three axes may be of size 1."""
+    if bias is None:
+        return
+    check_tensor("attention_bias", bias)
+    wanted, trailing = (num_heads, num_queries, num_keys), tuple(bias.shape[-3:])
+    if len(trailing) < 3 or any(have not in (1, want) for have, want in zip(trailing, wanted, strict=True)):
+        raise ValueError(
+            f"attention_bias must be [..., {num_heads}, {num_queries}, {num_keys}] (heads, queries, keys; 1 for all "
+            f"of them), got shape {list(bias.shape)}"
+        )
+    check_device("attention_bias", bias, "what attends", beside)
 
 
 def check_dense(name: str, tensor: Tensor) -> None:

@@ -13,6 +13,7 @@ from .checks import (
     check_globals,
     check_mask,
     check_number,
+    check_place,
     check_size,
     check_size_or_zero,
     check_sizes,
@@ -22,6 +23,7 @@ from .checks import (
 )
 from .concat_linear import linear_of_parts
 from .initialization import reset_linear
+from .options import PUBLISHED, LayerOptions, check_options
 from .padding import present_edges, present_nodes
 from .plain import EPSILON, is_plain, replaceable
 
@@ -181,30 +183,40 @@ class EdgeUpdate(nn.Module):
         hidden_sizes: tuple[int, int] = (16, 8),
         global_size: int = 0,
         dropout: float = 0.0,
+        options: LayerOptions = PUBLISHED,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         check_size(node_size=node_size, edge_size=edge_size)
         check_size_or_zero(global_size=global_size)
         message_size, feed_forward_size = check_sizes("hidden_sizes", hidden_sizes, "d_eh1, d_eh2")
         check_number("dropout", dropout, below=1.0)
+        check_options(options)
+        check_place(device, dtype)
         self.node_size = node_size
         self.edge_size = edge_size
         self.global_size = global_size
         self.hidden_sizes = (message_size, feed_forward_size)
         self.dropout = dropout
-        self.message_in = nn.Linear(2 * edge_size + 2 * node_size + global_size, message_size)
-        self.message_out = nn.Linear(message_size, edge_size)
-        self.norm = nn.LayerNorm(edge_size)
-        self.feed_forward_in = nn.Linear(edge_size, feed_forward_size)
-        self.feed_forward_out = nn.Linear(feed_forward_size, edge_size)
-        self.feed_forward_norm = nn.LayerNorm(edge_size)
+        self.options = options
+        place = {"device": device, "dtype": dtype}
+        read = 2 * edge_size + 2 * node_size + global_size
+        self.message_in = nn.Linear(read, options.widened(message_size), **place)
+        self.message_out = nn.Linear(message_size, edge_size, **place)
+        self.norm = options.make_norm(edge_size, **place)
+        self.node_norm = options.make_norm(node_size, **place) if options.pre_norm else None
+        self.feed_forward_in = nn.Linear(edge_size, options.widened(feed_forward_size), **place)
+        self.feed_forward_out = nn.Linear(feed_forward_size, edge_size, **place)
+        self.feed_forward_norm = options.make_norm(edge_size, **place)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         for linear in (self.message_in, self.message_out, self.feed_forward_in, self.feed_forward_out):
             reset_linear(linear)
-        self.norm.reset_parameters()
-        self.feed_forward_norm.reset_parameters()
+        for norm in (self.norm, self.node_norm, self.feed_forward_norm):
+            if norm is not None:
+                norm.reset_parameters()
 
     @replaceable
     def forward(
@@ -225,7 +237,7 @@ class EdgeUpdate(nn.Module):
             self._check(edges, nodes, globals, node_mask)
             if node_mask is not None:
                 nodes, edges = present_nodes(nodes, node_mask), present_edges(edges, node_mask)
-        if not all(is_plain(child) for child in self.children()):
+        if not self.options.has_published_blocks or not all(is_plain(child) for child in self.children()):
             return self._call_modules(edges, nodes, globals)
         sizes = [self.edge_size, self.edge_size, self.node_size, self.node_size, self.global_size]
         own, reverse, sender, receiver, whole = self.message_in.weight.split(sizes, dim=1)
@@ -254,13 +266,32 @@ class EdgeUpdate(nn.Module):
         )
 
     def _call_modules(self, edges: Tensor, nodes: Tensor, globals: Tensor | None) -> Tensor:
-        """The equations of the paper, with every module called."""
-        parts = [edges, edges.transpose(-2, -3), nodes.unsqueeze(-3), nodes.unsqueeze(-2)]
+        """The equations of the paper, or of the options, with every module called."""
+        read = edges
+        if self.node_norm is not None:
+            read, nodes = self.norm(edges), self.node_norm(nodes)
+        parts = [read, read.transpose(-2, -3), nodes.unsqueeze(-3), nodes.unsqueeze(-2)]
         parts += [] if globals is None else [globals.unsqueeze(-2).unsqueeze(-2)]
-        message = F.relu(linear_of_parts(self.message_in, parts))  # [..., N, N, hidden]
-        middle = self.norm(edges + F.dropout(self.message_out(message), self.dropout, self.training))
-        update = self.feed_forward_out(F.relu(self.feed_forward_in(middle)))
-        return self.feed_forward_norm(middle + F.dropout(update, self.dropout, self.training))
+        return self.update_edges(edges, linear_of_parts(self.message_in, parts))
+
+    def update_edges(self, edges: Tensor, hidden: Tensor) -> Tensor:
+        """New edges [..., edge_size], from what `message_in` makes of the edges, their reverses and their nodes.
+
+        >>> update = EdgeUpdate(node_size=8, edge_size=4, hidden_sizes=(16, 8))
+        >>> update.update_edges(torch.randn(5, 4), torch.randn(5, 16)).shape
+        torch.Size([5, 4])
+        """
+        middle = edges + self._drop(self.message_out(self.options.activate(hidden)))
+        if self.options.pre_norm:
+            return middle + self._drop(self._feed_forward(self.feed_forward_norm(middle)))
+        middle = self.norm(middle)
+        return self.feed_forward_norm(middle + self._drop(self._feed_forward(middle)))
+
+    def _feed_forward(self, edges: Tensor) -> Tensor:
+        return self.feed_forward_out(self.options.activate(self.feed_forward_in(edges)))
+
+    def _drop(self, update: Tensor) -> Tensor:
+        return F.dropout(update, self.dropout, self.training)
 
     def _check(self, edges: Tensor, nodes: Tensor, globals: Tensor | None, node_mask: Tensor | None) -> None:
         check_vectors("nodes", nodes, self.node_size, axes=2)

@@ -17,6 +17,8 @@ def truncated_normal_(weight: Tensor, fan_in: int) -> Tensor:
     True
     """
     sigma = 1 / math.sqrt(fan_in)
+    if weight.dtype in (torch.float16, torch.bfloat16):  # drawn with their few bits, the tails would be lumps
+        return weight.copy_(truncated_normal_(weight.float(), fan_in))
     return nn.init.trunc_normal_(weight, mean=0.0, std=sigma, a=-2 * sigma, b=2 * sigma)
 
 

@@ -2,25 +2,31 @@
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from . import kernels
 from .attention import RelationalAttention
 from .checks import (
     check_batches,
+    check_bias,
     check_edges,
     check_flag,
     check_globals,
     check_mask,
     check_number,
+    check_place,
     check_size,
     check_sizes,
     check_vectors,
     check_weights,
+    checked_head_size,
 )
 from .edge_update import EdgeUpdate
 from .initialization import reset_linear
+from .options import PUBLISHED, LayerOptions, check_options
 from .padding import present_edges, present_nodes
 from .plain import replaceable
 from .saving.pretrained import Pretrained
@@ -53,18 +59,23 @@ class RelationalTransformerLayer(Pretrained):
         node_size: channels of a node vector, d_n.
         edge_size: channels of an edge vector, d_e; may differ from node_size.
         num_heads: attention heads.
-        head_size: channels of one head; num_heads · head_size need not be node_size.
-        node_hidden_size: hidden width of the node feed-forward, d_nh.
+        head_size: channels of one head; node_size / num_heads if not given, but their product need not be node_size.
+        node_hidden_size: hidden width of the node feed-forward, d_nh; 2 · node_size if not given, as in most graph
+            transformers (the paper searched from 4 to 128, for node sizes of 192 to 384).
         edge_hidden_sizes: hidden widths of the edge update, (d_eh1, d_eh2).
         update_edges: without it the edges pass through unchanged.
         dropout: on each update before it is added to its residual.
         global_size: channels of an optional vector of the whole graph that joins every query, key, value and edge
             update (the paper's `att`).
+        options: variants of the layer, `LayerOptions`; the published layer if not given.
+        device: where the parameters are made.
+        dtype: the dtype they are made in.
 
     Masks are bool, True = present: `node_mask` [..., N], `attention_mask` [..., N, N]. Whatever an absent node holds,
     and the edges from and to it, NaN as well, reaches no present node or edge, and no gradient. `attention_mask` says
     who attends to whom among those who are there: the edge of a pair that does not attend reaches no node in this
-    layer, but is updated like the others, and its reverse hears of it.
+    layer, but is updated like the others, and its reverse hears of it. `attention_bias` [..., H, N, N] is added to the
+    scores of attention; -inf is a mask by head.
 
     >>> layer = RelationalTransformerLayer(node_size=32, edge_size=16, num_heads=4, head_size=8, node_hidden_size=64)
     >>> nodes, edges = layer(torch.randn(2, 10, 32), torch.randn(2, 10, 10, 16))
@@ -78,18 +89,26 @@ class RelationalTransformerLayer(Pretrained):
         node_size: int,
         edge_size: int,
         num_heads: int,
-        head_size: int,
-        node_hidden_size: int,
+        head_size: int | None = None,
+        node_hidden_size: int | None = None,
         edge_hidden_sizes: tuple[int, int] = (16, 8),
         update_edges: bool = True,
         dropout: float = 0.0,
         global_size: int = 0,
+        options: LayerOptions = PUBLISHED,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        check_size(node_size=node_size, num_heads=num_heads)
+        head_size = checked_head_size(head_size, node_size, num_heads)
+        node_hidden_size = 2 * node_size if node_hidden_size is None else node_hidden_size
         check_size(node_hidden_size=node_hidden_size)
         edge_hidden_sizes = check_sizes("edge_hidden_sizes", edge_hidden_sizes, "d_eh1, d_eh2")
         check_number("dropout", dropout, below=1.0)
         check_flag(update_edges=update_edges)
+        check_options(options)
+        check_place(device, dtype)
         self.node_size = node_size
         self.edge_size = edge_size
         self.num_heads = num_heads
@@ -99,18 +118,24 @@ class RelationalTransformerLayer(Pretrained):
         self.update_edges = update_edges
         self.dropout = dropout
         self.global_size = global_size
+        self.options = options
+        place = {"device": device, "dtype": dtype}
         self.attention = RelationalAttention(
             node_size=node_size,
             edge_size=edge_size,
             num_heads=num_heads,
             head_size=head_size,
             global_size=global_size,
+            dropout=options.attention_dropout,
+            log_scaling_size=options.log_scaling_size,
+            **place,
         )
-        self.node_output = nn.Linear(num_heads * head_size, node_size)
-        self.node_norm = nn.LayerNorm(node_size)
-        self.node_feed_forward_in = nn.Linear(node_size, node_hidden_size)
-        self.node_feed_forward_out = nn.Linear(node_hidden_size, node_size)
-        self.node_feed_forward_norm = nn.LayerNorm(node_size)
+        self.node_output = nn.Linear(num_heads * head_size, node_size, **place)
+        self.node_norm = options.make_norm(node_size, **place)
+        self.attended_edge_norm = options.make_norm(edge_size, **place) if options.pre_norm else None
+        self.node_feed_forward_in = nn.Linear(node_size, options.widened(node_hidden_size), **place)
+        self.node_feed_forward_out = nn.Linear(node_hidden_size, node_size, **place)
+        self.node_feed_forward_norm = options.make_norm(node_size, **place)
         self.edge_update = (
             EdgeUpdate(
                 node_size=node_size,
@@ -118,6 +143,8 @@ class RelationalTransformerLayer(Pretrained):
                 hidden_sizes=edge_hidden_sizes,
                 global_size=global_size,
                 dropout=dropout,
+                options=options,
+                **place,
             )
             if update_edges
             else None
@@ -128,8 +155,9 @@ class RelationalTransformerLayer(Pretrained):
         self.attention.reset_parameters()
         for linear in (self.node_output, self.node_feed_forward_in, self.node_feed_forward_out):
             reset_linear(linear)
-        self.node_norm.reset_parameters()
-        self.node_feed_forward_norm.reset_parameters()
+        for norm in (self.node_norm, self.attended_edge_norm, self.node_feed_forward_norm):
+            if norm is not None:
+                norm.reset_parameters()
         if self.edge_update is not None:
             self.edge_update.reset_parameters()
 
@@ -142,32 +170,67 @@ class RelationalTransformerLayer(Pretrained):
         attention_mask: Tensor | None = None,
         globals: Tensor | None = None,
         *,
+        attention_bias: Tensor | None = None,
         checked: bool = False,
     ) -> LayerOutput:
         """New nodes and edges. `checked` is for modules that call this one: they have checked all arguments, and absent
         nodes hold finite numbers."""
         before = edges
         if not checked:
-            self._check(nodes, edges, node_mask, attention_mask, globals)
+            self._check(nodes, edges, node_mask, attention_mask, attention_bias, globals)
             if node_mask is not None:
                 nodes, edges = present_nodes(nodes, node_mask), present_edges(edges, node_mask)
-        has_mask = node_mask is not None or attention_mask is not None
-        if not has_mask and kernels.fits_one_kernel(self, nodes, edges):
+        is_bare = node_mask is None and attention_mask is None and attention_bias is None
+        if is_bare and kernels.fits_one_kernel(self, nodes, edges):
             return LayerOutput(*kernels.whole_layer(nodes, edges, dict(self.named_parameters())))
+        arguments = nodes, edges, node_mask, attention_mask, attention_bias, globals
+        if self.options.gradient_checkpointing and self.training and torch.is_grad_enabled():
+            nodes, edges = checkpoint(self._update, *arguments, use_reentrant=False)
+        else:
+            nodes, edges = self._update(*arguments)
+        return LayerOutput(nodes, before if self.edge_update is None else edges)
+
+    def _update(
+        self,
+        nodes: Tensor,
+        edges: Tensor,
+        node_mask: Tensor | None,
+        attention_mask: Tensor | None,
+        attention_bias: Tensor | None,
+        globals: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        attended, attended_edges = nodes, edges
+        if self.attended_edge_norm is not None:
+            if attention_mask is not None:  # the norm's gradient reads whatever edges it is given
+                attended_edges = torch.where(attention_mask.unsqueeze(-1), edges, 0)
+            attended, attended_edges = self.node_norm(nodes), self.attended_edge_norm(attended_edges)
         messages = self.attention(
-            nodes,
-            edges,
+            attended,
+            attended_edges,
             node_mask=node_mask,
             attention_mask=attention_mask,
+            attention_bias=attention_bias,
             globals=globals,
             checked=attention_mask is None,  # with a mask, it clears masked edges itself
         ).messages
-        nodes = self.node_norm(nodes + self._drop(self.node_output(messages)))
-        update = self.node_feed_forward_out(F.relu(self.node_feed_forward_in(nodes)))
-        nodes = self.node_feed_forward_norm(nodes + self._drop(update))
-        if self.edge_update is None:
-            return LayerOutput(nodes, before)
-        return LayerOutput(nodes, self.edge_update(edges, nodes, globals, checked=True))
+        nodes = self.update_nodes(nodes, messages)
+        return nodes, edges if self.edge_update is None else self.edge_update(edges, nodes, globals, checked=True)
+
+    def update_nodes(self, nodes: Tensor, messages: Tensor) -> Tensor:
+        """The node update after attention: what the nodes, as they were before it, make of their messages.
+
+        >>> layer = RelationalTransformerLayer(node_size=8, edge_size=4, num_heads=2)
+        >>> layer.update_nodes(torch.randn(5, 8), torch.randn(5, 8)).shape
+        torch.Size([5, 8])
+        """
+        nodes = nodes + self._drop(self.node_output(messages))
+        if self.options.pre_norm:
+            return nodes + self._drop(self._feed_forward(self.node_feed_forward_norm(nodes)))
+        nodes = self.node_norm(nodes)
+        return self.node_feed_forward_norm(nodes + self._drop(self._feed_forward(nodes)))
+
+    def _feed_forward(self, nodes: Tensor) -> Tensor:
+        return self.node_feed_forward_out(self.options.activate(self.node_feed_forward_in(nodes)))
 
     def _check(
         self,
@@ -175,6 +238,7 @@ class RelationalTransformerLayer(Pretrained):
         edges: Tensor,
         node_mask: Tensor | None,
         attention_mask: Tensor | None,
+        attention_bias: Tensor | None,
         globals: Tensor | None,
     ) -> None:
         check_vectors("nodes", nodes, self.node_size, axes=2)
@@ -185,11 +249,13 @@ class RelationalTransformerLayer(Pretrained):
         check_weights(self.node_output, nodes=nodes, edges=edges, globals=globals)
         check_mask("node_mask", node_mask, (num_nodes,), nodes)
         check_mask("attention_mask", attention_mask, (num_nodes, num_nodes), nodes)
+        check_bias(attention_bias, self.num_heads, num_nodes, num_nodes, nodes)
         check_batches(
             nodes=(nodes, 2),
             edges=(edges, 3),
             node_mask=(node_mask, 1),
             attention_mask=(attention_mask, 2),
+            attention_bias=(attention_bias, 3),
             globals=(globals, 1),
         )
 
@@ -200,4 +266,5 @@ class RelationalTransformerLayer(Pretrained):
         parts = [f"node_size={self.node_size}", f"edge_size={self.edge_size}"]
         parts += [f"dropout={self.dropout}"] if self.dropout else []
         parts += [] if self.edge_update is not None else ["update_edges=False"]
+        parts += [] if self.options == PUBLISHED else [f"options={self.options}"]
         return ", ".join(parts)

@@ -9,16 +9,20 @@ from torch.nn import functional as F
 from .checks import (
     MOST_LAYERS,
     check_batches,
+    check_bias,
     check_choice,
     check_mask,
     check_parts,
+    check_place,
     check_size,
     check_size_or_zero,
     check_sizes,
     check_weights,
+    checked_head_size,
 )
 from .concat_linear import ConcatLinear, concatenated, linear_of_parts
 from .layer import RelationalTransformerLayer
+from .options import PUBLISHED, LayerOptions, check_options
 from .padding import present_edges, present_nodes
 from .plain import replaceable
 from .saving.pretrained import Pretrained
@@ -77,13 +81,16 @@ class RelationalTransformer(Pretrained):
         node_size: int,
         edge_size: int,
         num_heads: int,
-        head_size: int,
-        node_hidden_size: int,
+        head_size: int | None = None,
+        node_hidden_size: int | None = None,
         edge_hidden_sizes: tuple[int, int] = (16, 8),
         num_layers: int = 3,
         global_mode: GlobalMode = "cat",
         update_edges: bool = True,
         dropout: float = 0.0,
+        options: LayerOptions = PUBLISHED,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         check_size(
@@ -91,11 +98,16 @@ class RelationalTransformer(Pretrained):
             edge_input_size=edge_input_size,
             node_size=node_size,
             edge_size=edge_size,
+            num_heads=num_heads,
         )
+        head_size = checked_head_size(head_size, node_size, num_heads)
+        node_hidden_size = 2 * node_size if node_hidden_size is None else node_hidden_size
         check_size(MOST_LAYERS, num_layers=num_layers)
         check_size_or_zero(global_input_size=global_input_size)
         edge_hidden_sizes = check_sizes("edge_hidden_sizes", edge_hidden_sizes, "d_eh1, d_eh2")
         check_choice("global_mode", global_mode, get_args(GlobalMode))
+        check_options(options)
+        check_place(device, dtype)
         self.node_input_size = node_input_size
         self.edge_input_size = edge_input_size
         self.global_input_size = global_input_size
@@ -109,10 +121,12 @@ class RelationalTransformer(Pretrained):
         self.global_mode: GlobalMode = global_mode
         self.update_edges = update_edges
         self.dropout = dropout
+        self.options = options
+        place = {"device": device, "dtype": dtype}
         concatenated = global_input_size if global_mode == "cat" else 0
-        self.node_input = ConcatLinear(node_input_size + concatenated, node_size)
-        self.edge_input = ConcatLinear(edge_input_size + concatenated, edge_size)
-        self.global_input = ConcatLinear(global_input_size, node_size) if self._has_core else None
+        self.node_input = ConcatLinear(node_input_size + concatenated, node_size, **place)
+        self.edge_input = ConcatLinear(edge_input_size + concatenated, edge_size, **place)
+        self.global_input = ConcatLinear(global_input_size, node_size, **place) if self._has_core else None
         self.layers = nn.ModuleList(
             RelationalTransformerLayer(
                 node_size=node_size,
@@ -124,9 +138,14 @@ class RelationalTransformer(Pretrained):
                 update_edges=update_edges,
                 dropout=dropout,
                 global_size=global_input_size if global_mode == "att" else 0,
+                options=options,
+                **place,
             )
             for _ in range(num_layers)
         )
+        # Of layers that put norms before their updates, the sums have none yet.
+        self.node_output_norm = options.make_norm(node_size, **place) if options.pre_norm else None
+        self.edge_output_norm = options.make_norm(edge_size, **place) if options.pre_norm else None
 
     @property
     def _has_core(self) -> bool:
@@ -139,6 +158,9 @@ class RelationalTransformer(Pretrained):
         for layer in self.layers:
             assert isinstance(layer, RelationalTransformerLayer)
             layer.reset_parameters()
+        for norm in (self.node_output_norm, self.edge_output_norm):
+            if norm is not None:
+                norm.reset_parameters()
 
     @replaceable
     def forward(
@@ -148,9 +170,10 @@ class RelationalTransformer(Pretrained):
         globals: Tensor | tuple[Tensor, ...] | None = None,
         node_mask: Tensor | None = None,
         attention_mask: Tensor | None = None,
+        attention_bias: Tensor | None = None,
     ) -> RelationalTransformerOutput:
         node_parts, edge_parts, global_parts = _parts(nodes), _parts(edges), _parts(globals)
-        self._check(node_parts, edge_parts, global_parts, node_mask, attention_mask)
+        self._check(node_parts, edge_parts, global_parts, node_mask, attention_mask, attention_bias)
         num_nodes = node_parts[0].shape[-2]
         if node_mask is not None:
             node_parts = tuple(
@@ -166,10 +189,20 @@ class RelationalTransformer(Pretrained):
             if attention_mask is not None:
                 pairs = attention_mask.expand(*attention_mask.shape[:-2], num_nodes, num_nodes)
                 attention_mask = F.pad(pairs, (1, 0, 1, 0), value=True)
+            if attention_bias is not None:
+                attention_bias = F.pad(
+                    attention_bias.expand(*attention_bias.shape[:-2], num_nodes, num_nodes), (1, 0, 1, 0)
+                )
         layer_globals = concatenated(global_parts) if self.global_mode == "att" and global_parts else None
         for layer in self.layers:
             node_vectors, edge_vectors = layer(
-                node_vectors, edge_vectors, node_mask, attention_mask, layer_globals, checked=True
+                node_vectors,
+                edge_vectors,
+                node_mask,
+                attention_mask,
+                layer_globals,
+                attention_bias=attention_bias,
+                checked=True,
             )
         return self.leave(node_vectors, edge_vectors)
 
@@ -180,6 +213,7 @@ class RelationalTransformer(Pretrained):
         global_parts: tuple[Tensor, ...],
         node_mask: Tensor | None,
         attention_mask: Tensor | None,
+        attention_bias: Tensor | None,
     ) -> None:
         if (len(global_parts) > 0) != (self.global_input_size > 0):
             raise ValueError(
@@ -196,12 +230,14 @@ class RelationalTransformer(Pretrained):
                 check_weights(self.node_input, **{name: part})
         check_mask("node_mask", node_mask, (num_nodes,), node_parts[0])
         check_mask("attention_mask", attention_mask, (num_nodes, num_nodes), node_parts[0])
+        check_bias(attention_bias, self.num_heads, num_nodes, num_nodes, node_parts[0])
         check_batches(
             **_numbered("nodes", node_parts, 2),
             **_numbered("edges", edge_parts, 3),
             **_numbered("globals", global_parts, 1),
             node_mask=(node_mask, 1),
             attention_mask=(attention_mask, 2),
+            attention_bias=(attention_bias, 3),
         )
 
     def _enter(
@@ -228,7 +264,9 @@ class RelationalTransformer(Pretrained):
         return node_vectors, F.pad(edge_vectors, (0, 0, 1, 0, 1, 0))
 
     def leave(self, node_vectors: Tensor, edge_vectors: Tensor) -> RelationalTransformerOutput:
-        """The output of the last layer, with the core node separated."""
+        """The output of the last layer, normalised if the layers are pre-norm, with the core node separated."""
+        if self.node_output_norm is not None and self.edge_output_norm is not None:
+            node_vectors, edge_vectors = self.node_output_norm(node_vectors), self.edge_output_norm(edge_vectors)
         if self.global_input is None:
             return RelationalTransformerOutput(node_vectors, edge_vectors, None)
         return RelationalTransformerOutput(
@@ -236,7 +274,8 @@ class RelationalTransformer(Pretrained):
         )
 
     def extra_repr(self) -> str:
-        return f"global_mode={self.global_mode!r}, global_input_size={self.global_input_size}"
+        parts = [f"global_mode={self.global_mode!r}", f"global_input_size={self.global_input_size}"]
+        return ", ".join(parts + ([] if self.options == PUBLISHED else [f"options={self.options}"]))
 
 
 def _parts(value: Tensor | tuple[Tensor, ...] | None) -> tuple[Tensor, ...]:

@@ -16,6 +16,7 @@ from relational_transformer.nn.checks import (
 LARGEST_BATCH = 2**20
 LARGEST_LEARNING_RATE = 1e3
 LARGEST_CLIP = 1e30
+LARGEST_DECAY = 1e3
 """Bounds beyond which float32 overflows or no training is possible."""
 
 
@@ -38,6 +39,8 @@ class Settings:
     """Adam's learning rate."""
     gradient_clip: float | None = None
     """The norm to which the gradient of a seed is clipped; None, as in the paper, for no clipping."""
+    weight_decay: float = 0.0
+    """The share of every parameter, times the learning rate, that an update subtracts (AdamW); 0 as in the paper."""
     batch_size: int = 4
     """Examples in a batch of one seed."""
     num_heads: int = 12
@@ -62,6 +65,7 @@ class Settings:
         _check_number("learning_rate", self.learning_rate, LARGEST_LEARNING_RATE)
         if self.gradient_clip is not None:
             _check_number("gradient_clip", self.gradient_clip, LARGEST_CLIP)
+        _check_number("weight_decay", self.weight_decay, LARGEST_DECAY, zero=True)
         if not isinstance(self.processor, str):
             raise ValueError(f"processor must be the name of a processor, got {shown(self.processor)}")
         check_choice("global_mode", self.global_mode, ("cat", "core", "att"))
@@ -81,9 +85,10 @@ def _check_whole(name: str, number: Any, most: int) -> None:
         raise ValueError(f"{name} must be at most {most}, got {shown(number)}")
 
 
-def _check_number(name: str, number: Any, most: float) -> None:
-    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < float("inf"):
-        raise ValueError(f"{name} must be a number above 0, got {shown(number)}")
+def _check_number(name: str, number: Any, most: float, *, zero: bool = False) -> None:
+    is_number = isinstance(number, int | float) and not isinstance(number, bool)
+    if not (is_number and 0 <= number < float("inf") and (zero or number > 0)):
+        raise ValueError(f"{name} must be a number {'from 0 on' if zero else 'above 0'}, got {shown(number)}")
     if number > most:
         raise ValueError(f"{name} must be at most {most:g}, got {shown(number)}")
 

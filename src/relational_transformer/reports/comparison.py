@@ -1,11 +1,13 @@
 """All results beside the paper's numbers: the tables of docs/results.md."""
 
 from relational_transformer.clrs.classes import TITLES as TASK_TITLES
+from relational_transformer.tasks import kind_of
 
 from .formats import to_markdown
-from .modern_table import modern
+from .modern_table import modern, modern_classes
 from .other_tables import OTHERS
 from .paper import published
+from .qm9_table import qm9
 from .results.archive import Archive, is_clrs, ours_of, variant_named
 from .results.cell import Cell
 from .results.variants import title_of
@@ -22,8 +24,10 @@ def compare(archive: Archive) -> str:
     for name, build in OTHERS.items():
         if any(result.task == name for result in archive.results):
             tables.append(build(archive))
+    if any(kind_of(result.task) == "qm9" for result in archive.results):
+        tables.append(qm9(archive))
     if len(archive.all) > len(archive.results):
-        tables.append(modern(archive))
+        tables += [modern(archive), modern_classes(archive)]
     return "\n".join(to_markdown(table) for table in tables)
 
 

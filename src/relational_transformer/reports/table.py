@@ -43,6 +43,10 @@ class Table:
     paper_decimals: int | None = None
     """The paper's number of decimals, if it is smaller."""
     kind: Kind = "tested"
+    paper_header: str = "paper"
+    """Whose numbers stand beside ours."""
+    published_columns: tuple[str, ...] = ()
+    """Columns that nothing of ours belongs into."""
     untested_columns: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
@@ -84,7 +88,7 @@ class Table:
     def without_missing_columns(self) -> "Table":
         """The table without columns that have no results, which a remark names. A table without any result is
         unchanged."""
-        there = {cell.column for cell in self.cells if cell.ours is not None}
+        there = {cell.column for cell in self.cells if cell.ours is not None or cell.column in self.published_columns}
         missing = [column for column in self.columns if column not in there]
         if not missing or not there:
             return self

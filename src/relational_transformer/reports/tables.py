@@ -5,8 +5,9 @@ from pathlib import Path
 
 from .cost_tables import parameters, speed
 from .formats import to_markdown
-from .modern_table import modern
+from .modern_table import modern, modern_classes
 from .other_tables import OTHERS
+from .qm9_table import qm9
 from .results.archive import Archive
 from .results.measured import read_results
 from .score_tables import (
@@ -36,7 +37,9 @@ TABLES: dict[str, Callable[[Archive], Table]] = {
     "parameters": parameters,
     "speed": speed,
     "modern": modern,
+    "modern_classes": modern_classes,
     **OTHERS,
+    "qm9": qm9,
 }
 """The functions that make the tables, in the order of the page."""
 

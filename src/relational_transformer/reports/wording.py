@@ -19,7 +19,7 @@ def headers(table: Table) -> tuple[str, ...]:
         "shown": ("difference",),
         "ratio": ("ours / paper",),
     }
-    return (table.row_header, table.column_header, "seeds", f"ours{unit}", "paper", *last[table.kind])
+    return (table.row_header, table.column_header, "seeds", f"ours{unit}", table.paper_header, *last[table.kind])
 
 
 def rows(table: Table) -> Iterator[tuple[str, ...]]:
@@ -48,7 +48,7 @@ def seeds_of(cell: Cell) -> str:
 def ours_of(cell: Cell, table: Table) -> str:
     """Our number with the marks of its footnotes, or a note that it is missing."""
     if cell.ours is None:
-        return missing(cell)
+        return "-" if cell.column in table.published_columns else missing(cell)
     shown = number(cell.estimate, table.decimals, table.decimals) if cell.estimate else "all seeds failed"
     return shown + marks_of(cell, table)
 

@@ -49,6 +49,7 @@ class Result(TypedDict):
     parameters: NotRequired[int | None]
     seconds: NotRequired[float | None]
     seconds_of_test: NotRequired[float | None]
+    seconds_to_first_step: NotRequired[float | None]
     commit: NotRequired[str | None]
     levels: NotRequired[dict[str, Any] | None]
     files: NotRequired[dict[str, str]]

@@ -58,6 +58,7 @@ def train_together(
     *,
     at_once: int | None = None,
     aside: bool | None = None,
+    is_ready: Callable[[Path], bool] = lambda folder: True,
     report: Report = lambda trainer: None,
     checkpoint_seconds: float = 60.0,
     report_seconds: float = 1.0,
@@ -65,8 +66,8 @@ def train_together(
     """Train several runs on one device, each in its folder, a few steps of each in turn. Return their results.
 
     On CUDA each run has a stream of its own, so that small fleets fill the device together. At most `at_once` runs
-    train at a time, all of them by default; when one has ended, the next begins. If all tasks allow it
-    (`Task.only_launches`), the other runs train while one is compiled or tested; `aside` overrides this (see
+    train at a time, all of them by default; when one has ended, the next begins whose folder is ready. If all tasks
+    allow it (`Task.only_launches`), the other runs train while one is compiled or tested; `aside` overrides this (see
     `SideBySide`). A checkpoint of every run is written each `checkpoint_seconds`, when a signal stops the session, and
     when another run fails.
 
@@ -91,7 +92,7 @@ def train_together(
                         raise ValueError(f"{folder.result} has other seeds; delete it to test the run again")
                     before[number] = result
         queue = [
-            Queued(number, folder, partial(Trainer, task, folder, device))
+            Queued(number, folder, partial(Trainer, task, folder, device), partial(is_ready, folder.path))
             for number, ((task, _), folder) in enumerate(zip(runs, folders, strict=True))
             if number not in before
         ]

@@ -7,7 +7,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple, Self
+
+from relational_transformer.fleet.graphs import MemoryTakenError
 
 from .run_folder import RunFolder
 from .trainer import Trainer
@@ -19,15 +22,18 @@ and with this value 280 ms."""
 
 
 class Queued(NamedTuple):
-    """A run that has not begun: its position among the results, its folder, and what makes its trainer."""
+    """A run that has not begun: its position among the results, its folder, what makes its trainer, and whether it may
+    begin by now."""
 
     number: int
     folder: RunFolder
     make_trainer: Callable[[], Trainer]
+    is_ready: Callable[[], bool] = lambda: True
 
 
 class SideBySide:
-    """Trains the runs of a queue, at most `at_once` at a time. When one has its result, the next begins.
+    """Trains the runs of a queue, at most `at_once` at a time. When one has its result, the next that is ready begins.
+    A run for which others have left too little memory begins when another has ended.
 
     A run takes long to begin (loading data, compiling, capturing graphs) and to end (its test). With `aside`, a thread
     does this for one run after the other, while the other runs train. The model must not be called in another thread
@@ -52,6 +58,7 @@ class SideBySide:
         self.results: dict[int, dict[str, Any]] = {}
         self.tests_here = False
         self._waiting = deque(queue)
+        self._too_large: set[int] = set()
         self._folders = {queued.number: queued.folder for queued in queue}
         self._turns: dict[int, Iterator[None]] = {}
         self._jobs: dict[int, tuple[Future[Any], Callable[[int, Any], None]]] = {}
@@ -85,15 +92,31 @@ class SideBySide:
             with self._told_of(number):
                 if self.trainers[number].has_failed or next(self._turns[number], StopIteration) is StopIteration:
                     self._end(number)
-        if self._waiting and not self._jobs and len(self.trainers) < self.at_once:
-            queued = self._waiting.popleft()
+        if (queued := self._next()) is not None:
+            self._waiting.remove(queued)
             with self._told_of(queued.number):
-                self._do(queued.number, lambda: _begin(queued.make_trainer), self._go_on)
+                self._do(queued.number, lambda: _begin(queued.make_trainer), partial(self._go_on, queued))
         elif not ready:
             time.sleep(0.001)
 
-    def _go_on(self, number: int, begun: tuple[Trainer, Iterator[None]]) -> None:
-        self.trainers[number], self._turns[number] = begun
+    def _next(self) -> Queued | None:
+        """The run to begin now."""
+        if self._jobs or len(self.trainers) >= self.at_once:
+            return None
+        return next((one for one in self._waiting if one.number not in self._too_large and one.is_ready()), None)
+
+    def _go_on(self, queued: Queued, number: int, begun: "Begun | MemoryTakenError") -> None:
+        if not isinstance(begun, MemoryTakenError):
+            self.trainers[number], self._turns[number] = begun
+            return
+        if not (self.trainers or self._jobs):
+            raise begun
+        self._waiting.appendleft(queued)
+        self._too_large.add(number)
+
+    def _keep_result(self, number: int, result: dict[str, Any]) -> None:
+        self.results[number] = result
+        self._too_large.clear()
 
     def _end(self, number: int) -> None:
         trainer = self.trainers.pop(number)
@@ -101,7 +124,7 @@ class SideBySide:
         trainer.save()  # before the test, so that a signal need not wait for the test
         self.report(trainer)
         self.tests_here = self._thread_aside is None
-        self._do(number, trainer.finish, self.results.__setitem__)
+        self._do(number, trainer.finish, self._keep_result)
         self.tests_here = False
 
     def _do(self, number: int, job: Callable[[], Any], then: Callable[[int, Any], None]) -> None:
@@ -142,10 +165,17 @@ def blaming(folder: RunFolder) -> Iterator[None]:
         raise
 
 
-def _begin(make_trainer: Callable[[], Trainer]) -> tuple[Trainer, Iterator[None]]:
-    """A trainer after its first turn, which compiles and captures everything, and the turns that follow."""
+Begun = tuple[Trainer, Iterator[None]]
+"""A trainer after its first turn, which compiles and captures everything, and the turns that follow."""
+
+
+def _begin(make_trainer: Callable[[], Trainer]) -> Begun | MemoryTakenError:
+    """Begin a run, or say why it has to wait."""
     gc.collect()  # trainers that have ended are in reference cycles, with the memory of their graphs
-    trainer = make_trainer()
-    turns = trainer.run()
-    next(turns, None)
+    try:
+        trainer = make_trainer()
+        turns = trainer.run()
+        next(turns, None)
+    except MemoryTakenError as error:
+        return error.with_traceback(None)  # which would keep the trainer
     return trainer, turns

@@ -53,11 +53,13 @@ def config_as_dict(config: Any) -> dict[str, Any]:
 
 
 class Optimiser(NamedTuple):
-    """Adam's hyperparameters: the learning rate, epsilon, and the norm to which the gradient of a seed is clipped."""
+    """Adam's hyperparameters: the learning rate, epsilon, the norm to which the gradient of a seed is clipped, and the
+    weight decay."""
 
     learning_rate: float
     epsilon: float = 1e-8
     clip: float | None = None
+    weight_decay: float = 0.0
 
 
 class Start(NamedTuple):
@@ -208,6 +210,10 @@ class Task(ABC, Generic[ConfigType]):
     @abstractmethod
     def step(self, number: int) -> None:
         """Run training step `number` of the loaded part. Steps are run in order."""
+
+    def rehearse(self) -> None:
+        """Call all that is compiled for training steps, as a step does; what it changes does not matter."""
+        self.step(0)
 
     @abstractmethod
     def validate(self, steps: int) -> dict[str, Tensor]:

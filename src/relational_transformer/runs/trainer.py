@@ -60,6 +60,8 @@ class Trainer:
     """
 
     def __init__(self, task: Task[Any], folder: RunFolder, device: torch.device) -> None:
+        self._made = time.monotonic()
+        self.seconds_to_first_step: float | None = None
         self.task, self.folder, self.device = task, folder, device
         self.config = config = task.config
         seeds = len(config.seeds)
@@ -75,10 +77,10 @@ class Trainer:
         with self._on_stream():
             self.fleet = Fleet(models, device)
             compiled = should_compile(config.compile, device, task.num_steps)
-            rate, epsilon, clip = task.optimiser
+            rate, epsilon, clip, weight_decay = task.optimiser
             adam = Adam(
                 self.fleet, rate, epsilon=epsilon, clip=clip, schedule=config.schedule, total_steps=task.num_steps,
-                linears=task.linears(self.model), compiled=compiled,
+                linears=task.linears(self.model), weight_decay=weight_decay, compiled=compiled,
             )  # fmt: skip
             task.start(Start(self.model, self.fleet, adam, device, compiled, folder))
             self.best = self.fleet.values.clone()
@@ -113,6 +115,15 @@ class Trainer:
             most_steps = a_turn
         self._wait()
 
+    def rehearse(self) -> None:
+        """Call all that a run compiles for its training and its validations, and train nothing."""
+        with self._on_stream():
+            self.task.load(0, 0)
+            self.task.rehearse()
+            self._validate(1)
+        if self.stream is not None:
+            self.stream.synchronize()
+
     def _train(self, most_steps: int) -> None:
         """Launch up to `most_steps` steps of the current part, and its validation after its last step."""
         task, before = self.task, self.steps
@@ -126,6 +137,8 @@ class Trainer:
             while self.steps < min(end, before + most_steps):
                 task.step(self.steps - begin)
                 self.steps += 1
+                if self.seconds_to_first_step is None:
+                    self.seconds_to_first_step = time.monotonic() - self._made
             if self.steps == end:
                 self._end_part(part, end - begin)
         if self.stream is not None:
@@ -266,6 +279,7 @@ class Trainer:
             "parameters": sum(parameter.numel() for parameter in self.model.parameters()),
             "seconds": seconds,
             "seconds_of_test": self.seconds - seconds,
+            "seconds_to_first_step": self.seconds_to_first_step,
             "recompute": self.task.steps.recompute,
             **provenance(self.device, self.commits),
         }

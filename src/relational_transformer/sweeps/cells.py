@@ -1,10 +1,12 @@
 """The cells of a table: the selected models and tasks of an experiment, each a configuration with all of its seeds."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
+from relational_transformer.clrs.classes import ALGORITHMS
 from relational_transformer.clrs.feature import ProtocolName
+from relational_transformer.fleet.adam import CONSTANT, Schedule
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.fleet import consecutive_seeds
 from relational_transformer.fleet.precision import Precision
@@ -36,9 +38,15 @@ class Part:
     seeds: int | None = None
     examples: int | None = None
     precision: Precision = "tf32"
+    precision_of: Mapping[str, Precision] = field(default_factory=dict)
+    """Of CLRS-30: the precision of single tasks."""
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """Of CLRS-30: settings that all models have other than usual."""
+    schedule: Schedule = CONSTANT
+    """Of CLRS-30: how learning rates change over a run."""
     compile: CompileMode = "auto"
-    protocol: ProtocolName = "paper"
-    """CLRS-30: the paper's protocol, or the modern one."""
+    protocol: ProtocolName | None = None
+    """CLRS-30: the paper's protocol, or the modern one; by default that of the experiment."""
     recipe: Literal["original", "batched"] = "original"
     """Sokoban: the training recipe of the agent."""
     levels: str | None = None
@@ -59,11 +67,17 @@ def cells_of(experiment: Experiment, part: Part = WHOLE) -> list[Cell]:
     models = choose("model", part.models, experiment.models)
     if "sokoban" not in tasks and (part.levels, part.recipe) != (WHOLE.levels, WHOLE.recipe):
         raise ValueError("--levels and --recipe are for Sokoban, which is not among the chosen tasks")
+    of_clrs = {"precision_of": WHOLE.precision_of, "changes": WHOLE.changes, "schedule": WHOLE.schedule}
+    if not set(tasks) <= set(ALGORITHMS) and any(getattr(part, name) != usual for name, usual in of_clrs.items()):
+        raise ValueError("other settings, schedules and precisions of single tasks are for CLRS-30 alone")
+    if unknown := sorted(part.precision_of.keys() - tasks):
+        raise ValueError(f"{unknown[0]!r} has a precision of its own, but is not among the chosen tasks")
     if experiment.seeds == 0:
         return []
     seeds = consecutive_seeds(0, experiment.seeds if part.seeds is None else part.seeds)
     examples = experiment.examples if part.examples is None else part.examples
     levels = _identify(part.levels) if "sokoban" in tasks and part.levels is not None else None
+    part = replace(part, protocol=protocol_of(experiment, part))
     return [
         _cell(task, model, train_size, seeds, examples, part, levels)
         for task in tasks
@@ -72,13 +86,24 @@ def cells_of(experiment: Experiment, part: Part = WHOLE) -> list[Cell]:
     ]
 
 
+def protocol_of(experiment: Experiment, part: Part = WHOLE) -> ProtocolName:
+    """The protocol of the cells of CLRS-30.
+
+    >>> from relational_transformer.sweeps import EXPERIMENTS
+    >>> protocol_of(EXPERIMENTS["main"]), protocol_of(EXPERIMENTS["modern"])
+    ('paper', 'modern')
+    """
+    return part.protocol or experiment.protocol
+
+
 def _cell(
     task: str, model: str, train_size: int, seeds: tuple[int, ...], examples: int | None, part: Part, levels: Any
 ) -> Cell:
     kind = kind_of(task)
     config = find_task(kind).paper_config(
-        task, model, seeds, examples=examples, precision=part.precision, compile=part.compile,
-        train_examples=train_size, protocol=part.protocol, recipe=part.recipe, levels=levels,
+        task, model, seeds, examples=examples, precision=part.precision_of.get(task, part.precision),
+        compile=part.compile, train_examples=train_size, protocol=part.protocol, changes=part.changes,
+        schedule=part.schedule, recipe=part.recipe, levels=levels,
     )  # fmt: skip
     return Cell(kind, config, None if levels is None else part.levels)
 

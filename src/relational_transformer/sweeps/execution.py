@@ -3,7 +3,7 @@
 import fcntl
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +34,16 @@ def execute_together(
     device: torch.device,
     checkpoint_seconds: float = 60.0,
     at_once: int | None = None,
+    is_ready: Callable[[Path], bool] = lambda folder: True,
 ) -> list[dict[str, Any]]:
     """Train several runs in this process, `at_once` at a time: several small fleets fill a GPU better than one.
 
-    The runs begin in the given order. When one has ended, the next begins.
+    The runs begin in the given order. When one has ended, the next begins whose folder is ready.
     """
     for run in runs:
         wait_until_free(run.folder)
     pairs = [(run.task, run.folder) for run in runs]
-    return train_together(pairs, device, at_once=at_once, checkpoint_seconds=checkpoint_seconds)
+    return train_together(pairs, device, at_once=at_once, checkpoint_seconds=checkpoint_seconds, is_ready=is_ready)
 
 
 def wait_until_free(folder: Path, patience: float = PATIENCE_SECONDS) -> None:

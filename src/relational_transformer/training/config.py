@@ -116,6 +116,9 @@ TRAINING_SET = ("train_examples", "train_nodes", "train_data_seed")
 LATER = ("data", "train_lengths", "validation_examples", "hint_feedback", "small_scalar_hints")
 """Fields that came with the modern protocol, which older runs did not have."""
 
+LATER_SETTINGS = {"gradient_clip": None, "weight_decay": 0.0}
+"""Settings that models did not always have: a run is known by what it was known by before."""
+
 BOUNDS = {
     **dict.fromkeys(
         ("train_examples", "evaluation_examples", "examples", "validation_interval", "validation_examples"),
@@ -195,8 +198,9 @@ class TrainConfig:
 
     def as_dict(self) -> dict[str, Any]:
         content = {**config_as_dict(self), "protocol": self.protocol.as_dict()}
-        if content["settings"]["gradient_clip"] is None:  # older runs do not have it
-            del content["settings"]["gradient_clip"]
+        for name, usual in LATER_SETTINGS.items():  # older runs do not have them
+            if content["settings"][name] == usual:
+                del content["settings"][name]
         return content
 
     @staticmethod

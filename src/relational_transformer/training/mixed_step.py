@@ -53,10 +53,18 @@ class MixedSteps:
 
     def make(self, number: int) -> None:
         """Run training step `number` of those loaded. Steps must be run in order."""
-        *others, largest = self.sizes
-        largest.begin()  # first: the others reuse its memory
+        largest = self.sizes[-1]
+        largest.begin()
         self.recompute = largest.recompute
-        for size in reversed(others):
-            size.begin()
+        for size in reversed(self.sizes):  # the largest first, whose memory the others reuse
+            size.record()
         before, turn = divmod(number, len(self.sizes))
-        self.sizes[turn].make(before)
+        self.sizes[turn].run(before)
+
+    def rehearse(self) -> None:
+        """As that of a `TrainingStep`, of all sizes."""
+        largest = self.sizes[-1]
+        largest.decide()
+        self.recompute = largest.recompute
+        for size in reversed(self.sizes):
+            size.rehearse()

@@ -3,7 +3,7 @@ graph."""
 
 from collections.abc import Sequence
 from copy import copy
-from functools import partial
+from functools import cached_property, partial
 from typing import Self
 
 import numpy as np
@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from relational_transformer.fleet.adam import Adam
 from relational_transformer.fleet.fleet import Fleet
-from relational_transformer.fleet.graphs import Graphs, is_too_much_to_keep, saved_bytes
+from relational_transformer.fleet.graphs import Graphs, check_room, is_too_much_to_keep, saved_bytes
 from relational_transformer.fleet.over_seeds import over_seeds
 from relational_transformer.fleet.pieces import Pieces
 from relational_transformer.fleet.precision import Precision, for_computing
@@ -26,6 +26,9 @@ from relational_transformer.reasoning.steps import Schedule, Step, aligned_rows,
 
 from .data import Draw, Split, length_buckets, outputs_of, take, to_device
 from .fused_step import FusedSteps
+
+HINTS_OF_REHEARSAL = 3
+"""Two steps, so that one follows another: to the compiler all steps after the first are alike."""
 
 
 class TrainingStep:
@@ -62,6 +65,7 @@ class TrainingStep:
         self.uniform: Tensor | None = None
         self.hints_of_step: list[int] = []
         self.recompute = recompute
+        self._has_begun = False
         self._graphs = Graphs(self.device, self._changed)
         pieces = Pieces(self.device, compiled=compiled)
         self._schedule = over_seeds(network, "schedule")
@@ -121,17 +125,37 @@ class TrainingStep:
         tensor[:number].copy_(to_device(data, self.device))
         return tensor
 
-    def begin(self) -> None:
-        """Decide whether to recompute, if that is not decided yet; on CUDA, capture all graphs that are missing."""
+    def decide(self) -> None:
+        """Decide whether to recompute, if that is not decided yet."""
         if self.recompute is None:
-            self.recompute = self._must_recompute()
+            self.recompute = is_too_much_to_keep(self.bytes_to_keep, self.device)
+
+    def begin(self) -> None:
+        """Decide whether to recompute, and check that there is memory for it; both once."""
+        self.decide()
+        if not self._has_begun and self.device.type == "cuda" and not self.recompute:
+            check_room(self.bytes_to_keep, self.device)
+        self._has_begun = True
+
+    def record(self) -> None:
+        """On CUDA, capture all graphs that are missing."""
         if not self._graphs.are_recorded:  # the longest first, whose memory the others reuse
             for bucket in reversed(self.buckets):
                 self._graphs.record(bucket, partial(self._train, bucket))
 
+    def rehearse(self) -> None:
+        """Call all that training steps are made of, which compiles it, on few hints and in little memory."""
+        self.decide()
+        self._train(min(HINTS_OF_REHEARSAL, max(self.buckets)))
+
     def make(self, number: int) -> None:
         """Run training step `number` of those loaded. Steps must be run in order."""
         self.begin()
+        self.record()
+        self.run(number)
+
+    def run(self, number: int) -> None:
+        """The same, once `begin` and `record` were called."""
         num_hints = self.hints_of_step[number]
         self._graphs.run(num_hints, partial(self._train, num_hints))
 
@@ -199,14 +223,15 @@ class TrainingStep:
         aligned = Batch(batch.inputs, hints, batch.outputs, batch.lengths, noise=noise)
         return aligned, Schedule(forced, is_target, keeps_output, schedule.totals)
 
-    def _must_recompute(self) -> bool:
-        """Whether the activations of the longest trajectories would take too much of the free memory."""
+    @cached_property
+    def bytes_to_keep(self) -> float:
+        """The bytes that the longest trajectories keep for the backward pass, extrapolated from short ones."""
         most = max(self.buckets)
-        if most <= 3:
-            return False
+        if most <= HINTS_OF_REHEARSAL:
+            return 0.0
         sizes = [saved_bytes(lambda num_hints=num_hints: self._forward(num_hints)) for num_hints in (2, 3)]
         sizes = [size + self._fused.kept_bytes(number, self.batch_size) for number, size in enumerate(sizes, 1)]
-        return is_too_much_to_keep(sizes[0] + (sizes[1] - sizes[0]) * (most - 2), self.device)
+        return sizes[0] + (sizes[1] - sizes[0]) * (most - 2)
 
     def _changed(self) -> dict[str, Tensor]:
         """Everything that a step changes."""

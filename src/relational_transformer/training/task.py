@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from relational_transformer.clrs.samples.sampling import sample
 from relational_transformer.clrs.spec import Spec, Stage, spec_of
 from relational_transformer.clrs.task_sizes import TASK_SIZES
 from relational_transformer.clrs.tracing import allocate
+from relational_transformer.fleet.adam import CONSTANT, Schedule
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.over_seeds import Parameters
 from relational_transformer.fleet.precision import Precision, set_precision
@@ -72,7 +74,8 @@ class CLRSTask(Task[TrainConfig]):
 
     @property
     def optimiser(self) -> Optimiser:
-        return Optimiser(self.config.settings.learning_rate, clip=self.config.settings.gradient_clip)
+        settings = self.config.settings
+        return Optimiser(settings.learning_rate, clip=settings.gradient_clip, weight_decay=settings.weight_decay)
 
     def build(self) -> Network:
         return network_of(self.config)
@@ -94,6 +97,9 @@ class CLRSTask(Task[TrainConfig]):
 
     def step(self, number: int) -> None:
         self.steps.make(number)
+
+    def rehearse(self) -> None:
+        self.steps.rehearse()
 
     def validate(self, steps: int) -> dict[str, Tensor]:
         return {"validation": self.evaluator.scores(self.fleet.parameters)}
@@ -127,14 +133,15 @@ class CLRSTask(Task[TrainConfig]):
     def paper_config(
         cls, task: str, model: Any, seeds: tuple[int, ...], *, examples: int | None = None,
         precision: Precision = "tf32", compile: CompileMode = "auto", train_examples: int = 10_000,
-        protocol: ProtocolName = "paper", **options: Any,
+        protocol: ProtocolName = "paper", changes: Mapping[str, Any] = MappingProxyType({}),
+        schedule: Schedule = CONSTANT, **options: Any,
     ) -> TrainConfig:  # fmt: skip
         given = {} if examples is None else {"examples": examples}
         if protocol == "paper":
             given["train_examples"] = train_examples
         numbers = replace(PROTOCOLS[protocol], **given)
-        settings = find_settings(model, modern=numbers.is_modern)
-        return TrainConfig(task, model, settings, numbers, seeds, precision, compile)
+        settings = replace(find_settings(model, modern=numbers.is_modern), **changes)
+        return TrainConfig(task, model, settings, numbers, seeds, precision, compile, schedule)
 
     def flop(self) -> float:
         return flop(self.config)

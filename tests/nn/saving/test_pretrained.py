@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from relational_transformer import RelationalTransformer, RelationalTransformerLayer
+from relational_transformer import LayerOptions, RelationalTransformer, RelationalTransformerLayer
 from relational_transformer.nn import Pretrained
 from relational_transformer.pyg import RelationalTransformerConv
 from tests.nn.graphs import SIZES, make_graph, make_layer, make_stack, randomise
@@ -80,8 +80,11 @@ def test_every_argument_of_a_constructor_is_kept(cls: type[Pretrained], tmp_path
         "global_input_size": 2, "edge_hidden_sizes": (4, 3), "num_layers": 2, "global_mode": "att",
         "update_edges": False, "dropout": 0.25, "global_size": 2, "heads": 3, "edge_dim": 5, "edge_channels": 7,
         "head_channels": 4, "hidden_channels": 9, "edge_hidden_channels": (4, 3), "mode": "complete",
+        "options": LayerOptions(norm="rms", attention_dropout=0.5),
     }  # fmt: skip
-    parameters = inspect.signature(cls).parameters
+    parameters = {
+        name: one for name, one in inspect.signature(cls).parameters.items() if name not in ("device", "dtype")
+    }
     arguments = {name: {**needed, **changed}[name] for name in parameters}
     assert all(parameter.default != arguments[name] for name, parameter in parameters.items())
     cls(**arguments).save_pretrained(tmp_path)
@@ -240,6 +243,22 @@ class TestWhatIsNotAsItWasSaved:
         Looking(3).save_pretrained(tmp_path)
         assert Looking.from_pretrained(tmp_path).linear.weight.shape == (3, 3)
 
+    def test_a_module_without_an_outline_fills_no_memory_either(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        Looking(3).save_pretrained(tmp_path)
+        change_config(tmp_path, size=2000)
+        filled: list[torch.Tensor] = []
+        monkeypatch.setattr(torch.nn.Linear, "reset_parameters", lambda linear: filled.append(linear.weight))
+        with pytest.raises(ValueError, match=r": it has more than 100120 numbers, and 2 tensors of 12 are saved"):
+            Looking.from_pretrained(tmp_path)
+        assert all(weight.is_meta for weight in filled)
+
+    def test_a_name_that_cannot_be_printed(self, tmp_path: Path):
+        make_layer().save_pretrained(tmp_path)
+        (tmp_path / "config.json").write_text('{"class": "\\ud800", "arguments": {}}')
+        with pytest.raises(ValueError, match=r"holds a \?, not a") as caught:
+            RelationalTransformerLayer.from_pretrained(tmp_path)
+        str(caught.value).encode()
+
 
 def place_of(layer: torch.nn.Module) -> torch.device:
     return next(layer.parameters()).device
@@ -250,6 +269,95 @@ class Looking(Pretrained):
         super().__init__()
         self.size, self.linear = size, torch.nn.Linear(size, size)
         assert self.linear.weight.sum().item() < 1e9
+
+
+class TestOptions:
+    OPTIONS = LayerOptions(pre_norm=True, norm="rms", activation="swiglu", attention_dropout=0.25)
+
+    def test_are_kept(self, tmp_path: Path):
+        model = make_stack(options=self.OPTIONS)
+        model.save_pretrained(tmp_path)
+        again = RelationalTransformer.from_pretrained(tmp_path)
+        assert again.options == again.layers[1].options == self.OPTIONS
+        assert_same(again, model, torch.randn(3, 4), torch.randn(3, 3, 3))
+
+    def test_of_the_published_layer_leave_the_file_as_it_was_without_them(self, tmp_path: Path):
+        make_layer().save_pretrained(tmp_path)
+        arguments = json.loads((tmp_path / "config.json").read_text())["arguments"]
+        assert list(arguments) == [
+            "node_size", "edge_size", "num_heads", "head_size", "node_hidden_size", "edge_hidden_sizes",
+            "update_edges", "dropout", "global_size",
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"norm": "batch"}, "in options, norm is 'batch', not one of 'layer', 'rms'"),
+            ({"pre_norm": 1}, "in options, pre_norm is an integer, not true or false"),
+            ({"attention_dropout": 1.5}, "in options, attention_dropout must be at least 0 and less than 1, got 1.5"),
+            ({"colour": "red"}, "in options, colour is unknown"),
+            ("rms", "options must be LayerOptions, got str"),
+            ([], "options must be LayerOptions, got tuple"),
+        ],
+    )
+    def test_that_are_wrong_are_named(self, tmp_path: Path, options: object, message: str):
+        make_layer().save_pretrained(tmp_path)
+        change_config(tmp_path, options=options)
+        with pytest.raises(ValueError, match=rf"config\.json does not fit RelationalTransformerLayer: {message}"):
+            RelationalTransformerLayer.from_pretrained(tmp_path)
+
+
+class TestLoadingDifferently:
+    def test_in_another_dtype(self, tmp_path: Path):
+        make_layer().save_pretrained(tmp_path)
+        again = RelationalTransformerLayer.from_pretrained(tmp_path, device="cpu", dtype=torch.float64)
+        assert {parameter.dtype for parameter in again.parameters()} == {torch.float64}
+
+    def test_on_another_device(self, tmp_path: Path):
+        make_layer().save_pretrained(tmp_path)
+        again = RelationalTransformerLayer.from_pretrained(tmp_path, device="meta")
+        assert all(parameter.is_meta for parameter in again.parameters())
+
+    def test_with_other_arguments(self, tmp_path: Path):
+        layer = make_layer()
+        layer.save_pretrained(tmp_path)
+        options = LayerOptions(attention_dropout=0.5, gradient_checkpointing=True)
+        again = RelationalTransformerLayer.from_pretrained(tmp_path, dropout=0.5, options=options)
+        assert (again.dropout, again.edge_update.dropout, again.attention.dropout) == (0.5, 0.5, 0.5)
+        assert_same(again, layer, *make_graph(2))
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            (
+                {"node_hidden_size": 9},
+                r"does not fit .*: node_feed_forward_in\.weight has shape \[7, 6\], and should",
+            ),
+            ({"node_hidden_size": -1}, "node_hidden_size must be a positive integer, got -1"),
+            ({"options": LayerOptions(norm="rms")}, r"does not fit .*: .*norm\.bias is unknown"),
+            ({"droput": 0.5}, "RelationalTransformerLayer takes no droput, which was given to from_pretrained"),
+            ({"device": "nowhere"}, "device must be one that is here, got 'nowhere'"),
+            ({"dtype": torch.int8}, r"dtype must be a floating-point dtype, got torch\.int8"),
+        ],
+    )
+    def test_what_cannot_be_is_named(self, tmp_path: Path, changes: dict, message: str):
+        make_layer().save_pretrained(tmp_path)
+        with pytest.raises(ValueError, match=message):
+            RelationalTransformerLayer.from_pretrained(tmp_path, **changes)
+
+
+def test_safetensors_alone_is_enough(tmp_path: Path):
+    """The extra `saving`: neither the command line's packages nor another of an extra."""
+    program = f"""
+import sys
+sys.modules.update(dict.fromkeys(("tyro", "rich", "numba", "huggingface_hub", "torch_geometric", "matplotlib")))
+from relational_transformer import RelationalTransformerLayer
+layer = RelationalTransformerLayer(node_size=8, edge_size=4, num_heads=2)
+layer.save_pretrained({str(tmp_path)!r})
+print(RelationalTransformerLayer.from_pretrained({str(tmp_path)!r}).node_hidden_size)
+"""
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert finished.stdout == "16\n"
 
 
 class TestMistakesAreToldInOneSentence:
@@ -319,4 +427,4 @@ except ModuleNotFoundError as error:
     print(error)
 """
         finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-        assert finished.stdout == "saved models need safetensors: pip install '.[train]' in a checkout\n"
+        assert finished.stdout == "saved models need safetensors: pip install '.[saving]' in a checkout\n"

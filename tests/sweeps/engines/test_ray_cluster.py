@@ -29,6 +29,15 @@ NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
 DAY = 24 * 60 * 60.0
 
 
+def give_nodes_time_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray waits for a node for thirty seconds, and for its parts; on a busy machine one took twenty."""
+    for name in ("gcs_server_port_wait_time_s", "raylet_start_wait_time_s", "worker_register_timeout_seconds"):
+        monkeypatch.setenv(f"RAY_{name}", "600")
+    monkeypatch.setenv("RAY_agent_register_timeout_ms", "600000")
+    slow = SimpleNamespace(**{**vars(time), "monotonic": lambda: time.monotonic() / 20})
+    monkeypatch.setattr(importlib.import_module("ray._private.node"), "time", slow)
+
+
 @pytest.fixture
 def cluster(request: pytest.FixtureRequest, one_thread, traps: Traps, monkeypatch: pytest.MonkeyPatch) -> Iterator:
     """Two nodes that take a run each; with the parameter 0, the head takes none."""
@@ -36,6 +45,7 @@ def cluster(request: pytest.FixtureRequest, one_thread, traps: Traps, monkeypatc
     monkeypatch.setenv("RAY_worker_niceness", "0")  # else runs wait for whatever else the machine does
     # A dead node is asked five times. One that is alive has ten seconds for an answer, however often it is asked.
     monkeypatch.setenv("RAY_health_check_period_ms", "500")
+    give_nodes_time_to_start(monkeypatch)
     head = {**NODE, "num_cpus": getattr(request, "param", 1), "include_dashboard": False}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Ray leaves sockets and processes to the end of the interpreter

@@ -10,14 +10,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from relational_transformer.regression import LayeredModel, State, max_pool, precise_linear
+
 from ..data import NODE_INPUTS, GraphBatch
 from ..settings import BaselineSettings
-from .model import LobsterModel, State, max_pool, precise_linear
 
 ATTENTION_SLOPE = 0.2
 
 
-def baseline_model(layer_class: "type[DenseGCN] | type[DenseGAT]", settings: BaselineSettings) -> LobsterModel:
+def baseline_model(layer_class: "type[DenseGCN] | type[DenseGAT]", settings: BaselineSettings) -> LayeredModel:
     """A stack of `layer_class` without activation, residual or norm in between. All layers have the same initial
     parameters.
 
@@ -27,7 +28,7 @@ def baseline_model(layer_class: "type[DenseGCN] | type[DenseGAT]", settings: Bas
     size = settings.hidden_size
     layer = layer_class(NODE_INPUTS + size, size)
     layers: list[nn.Module] = [copy.deepcopy(layer) for _ in range(settings.num_layers)]
-    return LobsterModel(Embedding(settings), layers, Readout(settings))
+    return LayeredModel(Embedding(settings), layers, Readout(settings))
 
 
 class Embedding(nn.Module):

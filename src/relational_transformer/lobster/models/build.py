@@ -1,12 +1,13 @@
 """Builds a model from its name and settings."""
 
+from relational_transformer.regression import LayeredModel
+
 from ..settings import BaselineSettings, ModelName, RelationalSettings, Settings
 from .baselines import DenseGAT, DenseGCN, baseline_model
-from .model import LobsterModel
 from .relational import relational_model
 
 
-def build_model(name: ModelName, settings: Settings) -> LobsterModel:
+def build_model(name: ModelName, settings: Settings) -> LayeredModel:
     """The model of that name with these settings.
 
     >>> from ..settings import SETTINGS

@@ -5,20 +5,20 @@ from torch.nn import functional as F
 
 from relational_transformer.nn import RelationalTransformerLayer
 from relational_transformer.nn.initialization import reset_linear
+from relational_transformer.regression import LayeredModel, RelationalStep, State, max_pool, precise_linear
 
 from ..data import EDGE_INPUTS, NODE_INPUTS, GraphBatch
 from ..settings import RelationalSettings
-from .model import LobsterModel, State, max_pool, precise_linear
 
 
-def relational_model(settings: RelationalSettings) -> LobsterModel:
+def relational_model(settings: RelationalSettings) -> LayeredModel:
     """RT with the sizes of `settings`. All pairs of nodes attend; the graph is encoded in the edge vectors alone.
 
     >>> sum(parameter.numel() for parameter in relational_model(RelationalSettings()).layers[0].parameters())
     324276
     """
-    layers: list[nn.Module] = [RelationalStep(settings) for _ in range(settings.num_layers)]
-    return LobsterModel(RelationalInput(settings), layers, RelationalOutput(settings))
+    layers: list[nn.Module] = [RelationalStep(relational_layer(settings)) for _ in range(settings.num_layers)]
+    return LayeredModel(RelationalInput(settings), layers, RelationalOutput(settings))
 
 
 class RelationalInput(nn.Module):
@@ -36,23 +36,16 @@ class RelationalInput(nn.Module):
         return self.node_input(graphs.nodes.to(dtype)), self.edge_input(graphs.edges.to(dtype))
 
 
-class RelationalStep(nn.Module):
-    """A `RelationalTransformerLayer` that masks absent nodes."""
-
-    def __init__(self, settings: RelationalSettings) -> None:
-        super().__init__()
-        self.layer = RelationalTransformerLayer(
-            node_size=settings.node_size,
-            edge_size=settings.edge_size,
-            num_heads=settings.num_heads,
-            head_size=settings.head_size,
-            node_hidden_size=settings.node_hidden_size,
-            edge_hidden_sizes=settings.edge_hidden_sizes,
-        )
-
-    def forward(self, graphs: GraphBatch, state: State) -> State:
-        nodes, edges = state
-        return tuple(self.layer(nodes, edges, node_mask=graphs.node_mask, checked=True))  # padding is zeros here
+def relational_layer(settings: RelationalSettings) -> RelationalTransformerLayer:
+    """One layer of RT."""
+    return RelationalTransformerLayer(
+        node_size=settings.node_size,
+        edge_size=settings.edge_size,
+        num_heads=settings.num_heads,
+        head_size=settings.head_size,
+        node_hidden_size=settings.node_hidden_size,
+        edge_hidden_sizes=settings.edge_hidden_sizes,
+    )
 
 
 class RelationalOutput(nn.Module):

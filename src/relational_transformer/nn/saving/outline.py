@@ -1,31 +1,63 @@
-"""The outline of a module: the names and shapes of its tensors, before memory is allocated for them."""
+"""The outline of a module: the names and shapes of its tensors, before memory is allocated for them; and its bounds."""
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.nn.modules.module import register_module_buffer_registration_hook as on_buffer
+from torch.nn.modules.module import register_module_parameter_registration_hook as on_parameter
 
 
-class TooManyParameters(ValueError):
-    """A module has more parameters than allowed."""
+class TooLarge(ValueError):
+    """A module has more tensors, or numbers in them, than allowed."""
 
 
-def outline(build: Callable[[], nn.Module], most_parameters: int) -> nn.Module | None:
+def outline(build: Callable[[], nn.Module]) -> nn.Module | None:
     """The module that `build` makes, on the meta device; None where it cannot be built there.
 
-    Building a module with more than `most_parameters` parameters is aborted with `TooManyParameters`.
-
-    >>> outline(lambda: nn.Linear(10**6, 10**6), most_parameters=2).weight.shape
+    >>> outline(lambda: nn.Linear(10**6, 10**6)).weight.shape
     torch.Size([1000000, 1000000])
     """
-    with _at_most(most_parameters), torch.device("meta"):
+    with torch.device("meta"):
         try:
             return build()
         except RuntimeError:  # the constructor reads its tensors, which have no values here
             return None
+
+
+@contextmanager
+def at_most(tensors: int, numbers: float = math.inf) -> Iterator[None]:
+    """Within the block, this thread registers at most so many parameters and buffers in modules, with so many numbers.
+
+    Building a larger module is aborted with `TooLarge`. A tensor is counted before it is filled; until then it takes no
+    memory.
+
+    >>> with at_most(2, 100):
+    ...     nn.Linear(10, 10)
+    Traceback (most recent call last):
+        ...
+    relational_transformer.nn.saving.outline.TooLarge: it has more than 100 numbers
+    """
+    thread, left = threading.get_ident(), {"tensors": tensors, "numbers": numbers}
+
+    def note(module: nn.Module, name: str, tensor: Tensor | None) -> None:
+        if threading.get_ident() != thread or tensor is None:
+            return
+        left["tensors"] -= 1
+        left["numbers"] -= 0 if nn.parameter.is_lazy(tensor) else tensor.numel()
+        for what, most in (("tensors", tensors), ("numbers", numbers)):
+            if left[what] < 0:
+                raise TooLarge(f"it has more than {most} {what}")
+
+    handles = on_parameter(note), on_buffer(note)
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def shared_names(module: nn.Module) -> dict[str, str]:
@@ -50,23 +82,3 @@ def misfit(module: nn.Module, shapes: dict[str, list[int]]) -> str | None:
             return f"{name} has shape {shapes[name]}, expected {list(tensor.shape)}"
     strangers = sorted(shapes.keys() - state.keys())
     return f"{strangers[0][:80]} is unknown" if strangers else None
-
-
-@contextmanager
-def _at_most(count: int) -> Iterator[None]:
-    """Within the context, this thread may register at most `count` parameters in modules."""
-    thread, left = threading.get_ident(), count
-
-    def note(module: nn.Module, name: str, parameter: nn.Parameter) -> None:
-        nonlocal left
-        if threading.get_ident() != thread:
-            return
-        left -= 1
-        if left < 0:
-            raise TooManyParameters(f"it has more than {count} parameters")
-
-    handle = register_module_parameter_registration_hook(note)
-    try:
-        yield
-    finally:
-        handle.remove()

@@ -4,10 +4,11 @@ Nothing is ever unpickled.
 """
 
 import hashlib
-import inspect
 import json
+import math
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
@@ -19,10 +20,11 @@ from torch import Tensor, nn
 from relational_transformer.files import write_atomically
 from relational_transformer.reading import UnreadableFile, read_json
 
-from ..checks import FLOATS, shown
+from ..checks import FLOATS, check_place, shown
 from . import hub
+from .arguments import as_json, from_json, saved_parameters
 from .digest import digest
-from .outline import TooManyParameters, misfit, outline, shared_names
+from .outline import TooLarge, at_most, misfit, outline, shared_names
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -35,10 +37,11 @@ SavedConfig = TypedDict("SavedConfig", {"class": str, "arguments": dict[str, Any
 class Pretrained(nn.Module):
     """A module that can be saved to a folder and loaded from it.
 
-    A subclass keeps every argument of its constructor as an attribute of the same name. The folder has the file names
-    and formats of the Hugging Face Hub, `config.json` and `model.safetensors`, and may be on the Hub:
-    `push_to_hub("user/name")`, `from_pretrained("user/name")`. The file of weights has a checksum of weights and
-    configuration. Both are loaded only if it matches.
+    A subclass keeps every argument of its constructor as an attribute of the same name, but for `device` and `dtype`.
+    An argument is what JSON can hold, or a dataclass of it. The folder has the file names and formats of the Hugging
+    Face Hub, `config.json` and `model.safetensors`, and may be on the Hub: `push_to_hub("user/name")`,
+    `from_pretrained("user/name")`. The file of weights has a checksum of weights and configuration. Both are loaded
+    only if it matches.
 
     >>> from tempfile import TemporaryDirectory
     >>> from relational_transformer import RelationalTransformerLayer
@@ -60,7 +63,7 @@ class Pretrained(nn.Module):
             for name, tensor in self.state_dict().items()
             if name not in shared
         }
-        config = {"class": type(self).__name__, "arguments": self._constructor_arguments()}
+        config = {"class": type(self).__name__, "arguments": as_json(self)}
         text = json.dumps(config, indent=2, allow_nan=False)
         metadata = {"format": "pt", "sha256": digest(tensors), "config_sha256": _config_digest(json.loads(text))}
 
@@ -71,21 +74,36 @@ class Pretrained(nn.Module):
 
     @classmethod
     def from_pretrained(
-        cls, folder_or_name: Path | str, *, revision: str | None = None, token: str | None = None
+        cls,
+        folder_or_name: Path | str,
+        *,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        revision: str | None = None,
+        token: str | None = None,
+        **overrides: Any,
     ) -> Self:
-        """Load a saved module: on the CPU, in the dtypes it was saved in, in evaluation mode.
+        """Load a saved module, in evaluation mode.
 
         Args:
             folder_or_name: a folder, or, if there is no such folder, the name of a model on the Hugging Face Hub,
-            `"user/name"` (extra `hub`).
+                `"user/name"` (extra `hub`).
+            device: the device to load it on; by default the CPU.
+            dtype: of all its floating-point tensors; by default as they were saved.
             revision: a branch, tag or commit of the model on the Hub; by default the newest.
             token: for a private model; by default the one of `hf auth login`.
+            overrides: arguments of the constructor in place of those that were saved, such as `dropout=0.1`; the saved
+                weights must fit them.
         """
         safetensors = _import_safetensors()
         folder = _path("folder_or_name", folder_or_name)
         for name, value in {"revision": revision, "token": token}.items():
             if value is not None and not isinstance(value, str):
                 raise ValueError(f"{name} must be a string or None, got {type(value).__name__}")
+        check_place(device, dtype)
+        strangers = sorted(overrides.keys() - saved_parameters(cls).keys())
+        if strangers:
+            raise ValueError(f"{cls.__name__} takes no {strangers[0]}, which was given to from_pretrained")
         if isinstance(folder_or_name, str) and _could_be_on_the_hub(folder_or_name) and not folder.is_dir():
             folder = hub.download(folder_or_name, (CONFIG, WEIGHTS), revision=revision, token=token)
         for name in (CONFIG, WEIGHTS):
@@ -98,7 +116,7 @@ class Pretrained(nn.Module):
                 metadata = file.metadata() or {}
                 names = list(file.keys())
                 shapes = {name: file.get_slice(name).get_shape() for name in names}
-                module = cls._from_config(folder, config, shapes)
+                module = cls._from_config(folder, config, shapes, overrides)
                 tensors = {name: file.get_tensor(name) for name in names}
         except safetensors.SafetensorError as error:
             raise ValueError(f"{weights} is damaged ({error})") from None
@@ -112,7 +130,7 @@ class Pretrained(nn.Module):
         shared = shared_names(module)
         module.load_state_dict(tensors | {name: tensors[first] for name, first in shared.items()}, assign=True)
         _share(module, shared)
-        return module.eval()
+        return module.to(device=device, dtype=dtype).eval()
 
     def push_to_hub(
         self,
@@ -145,49 +163,37 @@ class Pretrained(nn.Module):
             raise ValueError(
                 f"{path.parent} holds a {_word(name)}, not a {cls.__name__}: use {_word(name)}.from_pretrained"
             )
-        unknown = sorted(set(config["arguments"]) - set(_constructor_names(cls)))
+        unknown = sorted(set(config["arguments"]) - saved_parameters(cls).keys())
         if unknown:
             raise ValueError(f"{path} has arguments that {name} does not take: {', '.join(map(_word, unknown))[:200]}")
         return config
 
     @classmethod
-    def _from_config(cls, folder: Path, config: SavedConfig, shapes: dict[str, list[int]]) -> Self:
+    def _from_config(
+        cls, folder: Path, config: SavedConfig, shapes: dict[str, list[int]], overrides: Mapping[str, Any]
+    ) -> Self:
         """Build the module after checking that its outline has tensors of these shapes, so that no memory is allocated
         for a wrong one."""
-        arguments = {  # JSON has lists, not tuples.
-            key: tuple(value) if isinstance(value, list) else value for key, value in config["arguments"].items()
-        }
         wrong = f"{folder / WEIGHTS} does not fit {folder / CONFIG}"
+        saved_numbers = sum(math.prod(shape) for shape in shapes.values())
         try:
-            # Weights that are shared are registered more than once.
-            drawn = outline(lambda: cls(**arguments), most_parameters=10 * len(shapes) + 1000)
+            arguments = from_json(cls, config["arguments"]) | dict(overrides)
+            # Weights that are shared are registered more than once, and a module may make some that it then replaces.
+            most_tensors = 10 * len(shapes) + 1000
+            with at_most(most_tensors):
+                drawn = outline(lambda: cls(**arguments))
             reason = None if drawn is None else misfit(drawn, shapes)
-            module = None if reason else cls(**arguments)
-        except TooManyParameters as error:
-            raise ValueError(f"{wrong}: {error}, and {len(shapes)} are saved") from None
+            with at_most(most_tensors, 10 * saved_numbers + 100_000):
+                module = None if reason else cls(**arguments)
+        except TooLarge as error:
+            raise ValueError(f"{wrong}: {error}, and {len(shapes)} tensors of {saved_numbers} are saved") from None
         except (TypeError, ValueError, RuntimeError, ArithmeticError) as error:
-            words = " ".join(str(error).split())[:300]
+            words = _word(str(error), 300)
             raise ValueError(f"{folder / CONFIG} does not fit {cls.__name__}: {words}") from None
         reason = misfit(module, shapes) if module is not None else reason
         if module is None or reason is not None:
             raise ValueError(f"{wrong}: {reason}")
         return module
-
-    def _constructor_arguments(self) -> dict[str, Any]:
-        names = _constructor_names(type(self))
-        kinds = {parameter.kind for parameter in inspect.signature(type(self)).parameters.values()}
-        if kinds & {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
-            raise TypeError(f"to be saved, {type(self).__name__} must name all arguments it takes, without * and **")
-        lost = [name for name in names if not hasattr(self, name)]
-        if lost:
-            raise TypeError(
-                f"to be saved, {type(self).__name__} must keep as attributes its arguments {', '.join(lost)}"
-            )
-        return {name: getattr(self, name) for name in names}
-
-
-def _constructor_names(cls: type) -> list[str]:
-    return list(inspect.signature(cls).parameters)
 
 
 def _share(module: nn.Module, shared: dict[str, str]) -> None:
@@ -213,9 +219,9 @@ def _config_digest(config: SavedConfig | dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
-def _word(text: str) -> str:
-    """A name from a file, in one line and cut to a maximal length."""
-    return " ".join(text.split())[:80]
+def _word(text: str, most: int = 80) -> str:
+    """A name from a file, in one line, of printable characters and cut to a maximal length."""
+    return " ".join(text.encode(errors="replace").decode().split())[:most]
 
 
 def _path(name: str, path: Any) -> Path:
@@ -243,6 +249,6 @@ def _import_safetensors() -> ModuleType:
     try:
         import safetensors.torch
     except ModuleNotFoundError:
-        message = "saved models need safetensors: pip install '.[train]' in a checkout"
+        message = "saved models need safetensors: pip install '.[saving]' in a checkout"
         raise ModuleNotFoundError(message, name="safetensors") from None
     return safetensors

@@ -34,8 +34,10 @@ SHORT = {
     "parameters": "Parameters",
     "speed": "Speed",
     "modern": "Modern",
+    "modern_classes": "Modern classes",
     "lobster": "Lobster",
     "sokoban": "Sokoban",
+    "qm9": "QM9",
 }
 
 CURVES = (

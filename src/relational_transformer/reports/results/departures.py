@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from relational_transformer.clrs.feature import ProtocolName
+from relational_transformer.fleet.adam import CONSTANT
 from relational_transformer.processors.settings import MODERN, find_settings
 from relational_transformer.tasks import TASKS, find_task, kind_of
 from relational_transformer.training.config import PROTOCOLS, Protocol
@@ -51,9 +52,14 @@ def _of_algorithm(result: Measured) -> dict[str, Mapping[str, Any]]:
     if protocol_of(result) == "modern":
         known = variant in KNOWN or variant in MODERN
         settings = {"settings": vars(find_settings(variant, modern=True))} if known else {}
-        return {"protocol": vars(PROTOCOLS["modern"]), **settings}
+        return {"protocol": vars(PROTOCOLS["modern"]), **settings, **_schedule_of(result)}
     protocol = expected_protocol(variant, result.config["protocol"].get("train_examples"))
-    return {"protocol": vars(protocol), **({"settings": vars(KNOWN[variant])} if variant in KNOWN else {})}
+    settings = {"settings": vars(KNOWN[variant])} if variant in KNOWN else {}
+    return {"protocol": vars(protocol), **settings, **_schedule_of(result)}
+
+
+def _schedule_of(result: Measured) -> dict[str, Mapping[str, Any]]:
+    return {"schedule": vars(CONSTANT)} if "schedule" in result.config else {}
 
 
 def _of_levels(result: Measured) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ TITLES: dict[str, str] = {
     "rt_core": "RT, core node",
     "rt_no_edge_updates": "RT, no edge updates",
     "gcn": "GCN",
+    "triplet_gmpnn": "Triplet-GMPNN",
 }
 """The names of models as the paper prints them."""
 

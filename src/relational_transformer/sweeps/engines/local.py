@@ -66,13 +66,16 @@ class LocalEngine:
     With `at_once` above 1, a process takes its share of the runs of one kind and trains `at_once` of them at a time. If
     a run makes such a process fail, it is tried again alone, and the others continue together. If it is not known which
     run it was, all that were under way are tried alone. With `only_small`, runs of tasks that may need much memory have
-    a process of their own.
+    a process of their own. Beside each process that takes several runs, `prepare` others compile what the next of them
+    need (`preparing.py`).
     """
 
     def __init__(
-        self, devices: Sequence[str], at_once: int = 1, checkpoint_seconds: float = 60.0, *, only_small: bool = False
-    ) -> None:
+        self, devices: Sequence[str], at_once: int = 1, checkpoint_seconds: float = 60.0, *, only_small: bool = False,
+        prepare: int = 0,
+    ) -> None:  # fmt: skip
         self.at_once, self.checkpoint_seconds, self.only_small = at_once, checkpoint_seconds, only_small
+        self.prepare = prepare
         self.slots = len(devices) * at_once
         self.workers: list[Worker] = []
         self._free = deque(devices)
@@ -124,6 +127,7 @@ class LocalEngine:
             "device": device,
             "checkpoint_seconds": self.checkpoint_seconds,
             "at_once": self.at_once,
+            "prepare": self.prepare if len(runs) > 1 else 0,
         }
         log = runs[0].folder / LOG
         log.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,7 @@
 """The command line options that choose and configure an engine."""
 
-from collections.abc import Collection
+import os
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 
@@ -27,6 +28,9 @@ class EngineOptions:
     at_once: int | None = None
     """local: the number of fleets that each process trains at once; by default 8 for CLRS-30 on a GPU with enough
     memory, else 1."""
+    prepare: int | None = None
+    """local: the number of processes that compile runs ahead of their turn, beside each that trains several; by default
+    on a GPU all cores of its share but two, else none."""
     address: str = "auto"
     """ray: the address of the cluster, such as 10.0.0.1:6379; auto is the cluster of this machine."""
     cpus_per_run: int = 1
@@ -39,17 +43,20 @@ class EngineOptions:
 
 MOST_AT_ONCE = 8
 """The largest default number of fleets on one GPU. More have not been measured."""
+CORES_OF_A_WORKER = 2
+"""Cores that are kept free for a process that trains: one for launching, one for making examples."""
 BYTES_OF_A_FLEET = 10 * 2**30
 """The memory that one fleet is assumed to need. Most need less (docs/performance.md)."""
 
 BOUNDS = {
     **dict.fromkeys(("processes", "at_once", "cpus_per_run"), (1, 4_096)),
     "gpus_per_run": (ABOVE_ZERO, 4_096.0),
+    "prepare": (0, 4_096),
     "checkpoint_seconds": (0.0, 1e9),
 }
 """The smallest and the largest valid value of each option."""
 
-OF_ANOTHER = {"local": ("address", "cpus_per_run", "gpus_per_run"), "ray": ("processes", "at_once")}
+OF_ANOTHER = {"local": ("address", "cpus_per_run", "gpus_per_run"), "ray": ("processes", "at_once", "prepare")}
 """By engine, the options of the other engine."""
 
 
@@ -82,9 +89,11 @@ def open_engine(options: EngineOptions) -> Engine:
         )
     devices = local_devices() if options.device == "auto" else (str(find_device(options.device)),)
     at_once = options.at_once or max(1, min(fleets_that_fit(device) for device in devices) // options.processes)
+    workers = devices * options.processes
     return LocalEngine(
-        devices * options.processes, at_once, options.checkpoint_seconds, only_small=options.at_once is None
-    )
+        workers, at_once, options.checkpoint_seconds, only_small=options.at_once is None,
+        prepare=processes_that_prepare(workers) if options.prepare is None else options.prepare,
+    )  # fmt: skip
 
 
 def local_devices() -> tuple[str, ...]:
@@ -97,3 +106,9 @@ def fleets_that_fit(device: str) -> int:
     if torch.device(device).type != "cuda":
         return 1
     return max(1, min(MOST_AT_ONCE, torch.cuda.get_device_properties(device).total_memory // BYTES_OF_A_FLEET))
+
+
+def processes_that_prepare(workers: Sequence[str]) -> int:
+    """How many processes are to compile beside each of these, given by their devices."""
+    on_gpus = all(torch.device(device).type == "cuda" for device in workers)
+    return max(1, (os.cpu_count() or 1) // len(workers) - CORES_OF_A_WORKER) if on_gpus else 0

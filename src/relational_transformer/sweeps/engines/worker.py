@@ -15,6 +15,7 @@ from relational_transformer.fleet.precision import find_device
 
 from ..execution import execute_together
 from ..run import Run
+from .preparing import Preparation
 
 FAILED, STOPPED = 1, 130
 
@@ -26,7 +27,8 @@ def main() -> int:
     try:
         runs = [Run.from_dict(content) for content in order["runs"]]
         device, at_once = find_device(order["device"]), order["at_once"]
-        execute_together(runs, device, order["checkpoint_seconds"], at_once)
+        with Preparation(runs, device, order["prepare"]) as preparation:
+            execute_together(runs, device, order["checkpoint_seconds"], at_once, is_ready=preparation.is_ready)
     except KeyboardInterrupt as stop:
         print(stop, file=sys.stderr)
         return STOPPED

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from relational_transformer.nn.kernels.dispatch import current_mode, is_exporting
+from relational_transformer.nn.options import PUBLISHED
 from relational_transformer.nn.plain import is_plain, is_plain_inside
 
 from .launching import has_emulator
@@ -26,6 +27,7 @@ SIZES = {
     "edge_hidden_sizes": (MESSAGE_HIDDEN, EDGE_HIDDEN),
     "dropout": 0.0,
     "global_size": 0,
+    "options": PUBLISHED,
 }
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from relational_transformer.lobster import LobsterProtocol
-from relational_transformer.lobster.batches import draw, group_by_size, node_buckets
+from relational_transformer.regression.batches import draw, group_by_size, node_buckets
 
 
 def test_every_epoch_shows_every_graph_once_in_another_order():

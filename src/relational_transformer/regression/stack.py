@@ -6,8 +6,7 @@ from torch.utils.checkpoint import checkpoint
 from relational_transformer.fleet.over_seeds import Parameters, over_seeds
 from relational_transformer.fleet.pieces import Pieces
 
-from ..data import GraphBatch
-from .model import LobsterModel
+from .model import LayeredModel, PaddedGraphs
 
 
 class FleetStack:
@@ -19,7 +18,7 @@ class FleetStack:
         recompute: whether layers are recomputed in the backward pass, which does not change the result.
     """
 
-    def __init__(self, model: LobsterModel, compiled: bool) -> None:
+    def __init__(self, model: LayeredModel, compiled: bool) -> None:
         self.num_layers = len(model.layers)
         self.recompute = False
         self._first = over_seeds(model.first, "forward")
@@ -27,7 +26,7 @@ class FleetStack:
         self._layer = pieces.of(model.layers[0], "forward")
         self._last = over_seeds(model.last, "forward")
 
-    def __call__(self, parameters: Parameters, graphs: GraphBatch) -> Tensor:
+    def __call__(self, parameters: Parameters, graphs: PaddedGraphs) -> Tensor:
         """Predictions [S, B]; parameters [S, *shape] by name, graphs [S, B, ...]."""
         first, layers, last = self._by_part(parameters)
         state = self._first(first, graphs)

@@ -13,6 +13,7 @@ GRAPHS_OF_A_HALF = 16
 MOST_BUCKETS = 4
 """The largest number of sizes that groups are padded to. The layer is compiled for each of them."""
 NODES_PER_BUCKET = 8
+"""By default."""
 STEPS_TO_LOOK_AT = 200
 """The number of training steps from which typical sizes of groups are taken."""
 
@@ -46,8 +47,8 @@ def draw(seeds: tuple[int, ...], first_step: int, num_steps: int, batch_size: in
     return np.stack([of_seed(seed) for seed in seeds], axis=1)
 
 
-def node_buckets(num_nodes: np.ndarray, num_seeds: int, batch_size: int) -> list[int]:
-    """The sizes to which groups are padded: a few multiples of 8, the last one at least that of the largest graph.
+def node_buckets(num_nodes: np.ndarray, num_seeds: int, batch_size: int, multiple: int = NODES_PER_BUCKET) -> list[int]:
+    """The sizes to which groups are padded: a few multiples of `multiple`, with room for the largest graph.
 
     They are chosen so that typical steps of `num_seeds` seeds have the fewest pairs of nodes.
 
@@ -55,8 +56,8 @@ def node_buckets(num_nodes: np.ndarray, num_seeds: int, batch_size: int) -> list
     [24, 32, 40, 56]
     """
     index = draw(tuple(range(num_seeds)), 0, STEPS_TO_LOOK_AT, batch_size, len(num_nodes))
-    needed, counts = np.unique(_round_up(_in_groups(index, num_nodes)[1]), return_counts=True)
-    largest = int(_round_up(num_nodes.max()))
+    needed, counts = np.unique(_round_up(_in_groups(index, num_nodes)[1], multiple), return_counts=True)
+    largest = int(_round_up(num_nodes.max(), multiple))
     smaller = needed[needed < largest].tolist()
     most = min(MOST_BUCKETS - 1, len(smaller))
     choices = [np.array([*chosen, largest]) for chosen in combinations(smaller, most)]
@@ -95,5 +96,5 @@ def _in_groups(index: np.ndarray, num_nodes: np.ndarray) -> tuple[np.ndarray, np
     return grouped, num_nodes[grouped].max(axis=(2, 3))
 
 
-def _round_up(num_nodes: np.ndarray) -> np.ndarray:
-    return -(-num_nodes // NODES_PER_BUCKET) * NODES_PER_BUCKET
+def _round_up(num_nodes: np.ndarray, multiple: int) -> np.ndarray:
+    return -(-num_nodes // multiple) * multiple

@@ -12,16 +12,20 @@ from relational_transformer.fleet.fleet import Fleet
 from relational_transformer.fleet.graphs import Graphs, is_too_much_to_keep, saved_bytes
 from relational_transformer.fleet.precision import Precision, for_computing
 
-from .batches import Draw, node_buckets
-from .data import Split
-from .models.stack import FleetStack
+from .batches import NODES_PER_BUCKET, Draw, node_buckets
+from .split import Split
+from .stack import FleetStack
 
 
 class TrainingStep:
     """Runs training steps whose random numbers were drawn beforehand: `load` them, then `make` each step.
 
-    A step accumulates the gradient of the mean squared error over groups, each padded to its own number of nodes. Then
-    Adam makes one update. No method waits for the device.
+    A step accumulates the gradient of the mean error over groups, each padded to its own number of nodes. Then Adam
+    makes one update. No method waits for the device.
+
+    Args:
+        error: the error to minimise, of predictions and targets, for each graph.
+        nodes_per_bucket: groups are padded to multiples of it.
 
     Attributes:
         losses: the loss of every seed summed over the steps since `forget`, [S].
@@ -30,14 +34,15 @@ class TrainingStep:
     """
 
     def __init__(
-        self, stack: FleetStack, fleet: Fleet, split: Split, adam: Adam, *, batch_size: int, precision: Precision
-    ) -> None:
-        self.stack, self.fleet, self.split, self.batch_size = stack, fleet, split, batch_size
+        self, stack: FleetStack, fleet: Fleet, split: Split, adam: Adam, *, batch_size: int, precision: Precision,
+        error: Callable[[Tensor, Tensor], Tensor], nodes_per_bucket: int = NODES_PER_BUCKET,
+    ) -> None:  # fmt: skip
+        self.stack, self.fleet, self.split, self.batch_size, self.error = stack, fleet, split, batch_size, error
         self.precision: Precision = precision
         self.device = fleet.values.device
         self.adam = adam
         seeds = fleet.num_seeds
-        self.buckets = node_buckets(split.host_num_nodes, seeds, batch_size)
+        self.buckets = node_buckets(split.host_num_nodes, seeds, batch_size, nodes_per_bucket)
         self.gradient = torch.zeros_like(fleet.values)
         self.position = torch.zeros(1, dtype=torch.long, device=self.device)
         self.step_losses = torch.zeros(seeds, device=self.device, dtype=fleet.values.dtype)
@@ -75,11 +80,11 @@ class TrainingStep:
         self.losses.zero_()
 
     def loss(self, values: Tensor, index: Tensor, num_nodes: int) -> Tensor:
-        """The contribution of the graphs at `index` [S, B / G] to the mean squared error of their batches, [S]."""
-        graphs, distances = self.split.gather(index, num_nodes)
+        """The contribution of the graphs at `index` [S, B / G] to the mean error of their batches, [S]."""
+        graphs, targets = self.split.gather(index, num_nodes)
         parameters = self.fleet.split(for_computing(values, self.precision))
         predictions = self.stack(parameters, graphs).to(values.dtype)
-        return (predictions - distances.to(values.dtype)).square().sum(-1) / self.batch_size
+        return self.error(predictions, targets.to(values.dtype)).sum(-1) / self.batch_size
 
     def _run(self, num_nodes: int | None) -> None:
         """Run a group padded to `num_nodes`, or the update that ends a step (None)."""

@@ -13,7 +13,7 @@ from relational_transformer.sweeps.run import name_seeds
 from relational_transformer.sweeps.speeds import Speeds
 from relational_transformer.sweeps.sweep import Event, Outcome
 
-from .train_display import range_of
+from .training import range_of
 
 SECONDS_BETWEEN_LOOKS = 5.0
 """Seconds between two looks into the folders of all runs."""

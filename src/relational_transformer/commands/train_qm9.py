@@ -1,0 +1,62 @@
+"""`rt train qm9`: train a fleet of seeds on a property of QM9's molecules."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from relational_transformer.molecules.config import PREFIX, WARMUP, MoleculeSettings, QM9Config, QM9Protocol
+from relational_transformer.molecules.task import QM9Task
+from relational_transformer.runs.run_folder import RunFolder
+from relational_transformer.runs.session import train
+
+from .train_run import RunOptions, changes_of, train_and_show
+
+TargetName = Literal["mu", "alpha", "homo", "lumo", "gap", "r2", "zpve", "u0", "u", "h", "g", "cv", "a", "b", "c"]
+
+
+@dataclass(frozen=True)
+class TrainQm9Arguments:
+    """Train many seeds of the relational transformer to predict a property of QM9's small organic molecules from their
+    bonds and distances: 110,000 molecules for training, 10,000 for validation, and the other 10,831 for the test of the
+    best parameters. Scores are mean absolute errors in the property's unit.
+
+    Needs the package qm9pack (extra `molecules`). The run is a folder. Killed at any moment, the same command goes on
+    from the last checkpoint and ends with the same numbers.
+    """
+
+    target: TargetName = "gap"
+    """The property: dipole moment (mu, D), polarisability (alpha, a0^3), orbitals (homo, lumo, gap, meV), extent (r2,
+    a0^2), vibrations (zpve, meV), atomisation energies (u0, u, h, g, meV), heat capacity (cv, cal/(mol K)), or
+    rotational constants (a, b, c, GHz)."""
+    run: Annotated[RunOptions, tyro.conf.arg(name="")] = field(default_factory=lambda: RunOptions(schedule=WARMUP))
+    epochs: int | None = None
+    """Times that each seed goes through the training set; 200 by default."""
+    validation_interval: int | None = None
+    """A validation after so many molecules, in whole batches; by default, after every epoch."""
+    train_molecules: int | None = None
+    """Size of the training set; 110,000 by default."""
+    validation_molecules: int | None = None
+    """10,000 by default."""
+    test_molecules: int | None = None
+    """By default all that are left."""
+    split_seed: int | None = None
+    """By which the molecules are drawn; 0 by default. All seeds of a run have the same."""
+    settings: Annotated[MoleculeSettings, tyro.conf.arg(name="")] = field(default_factory=MoleculeSettings)
+
+
+def run(arguments: TrainQm9Arguments) -> None:
+    task = PREFIX + arguments.target
+    config = QM9Config(task, arguments.settings, protocol_of(arguments), **arguments.run.as_config())
+    name = f"qm9-{arguments.target}-{config.model}"
+    train_and_show(QM9Task(config), arguments.run, RunFolder(arguments.run.out or Path("runs") / name), train)
+
+
+def protocol_of(arguments: TrainQm9Arguments) -> QM9Protocol:
+    """The protocol that is meant: 200 epochs and a validation after each of them, unless something else is said."""
+    names = ("train_molecules", "validation_molecules", "test_molecules", "split_seed")
+    protocol = replace(QM9Protocol(), **changes_of(arguments, *names))
+    epochs = QM9Protocol.examples // QM9Protocol.train_molecules if arguments.epochs is None else arguments.epochs
+    interval = arguments.validation_interval or protocol.train_molecules
+    return replace(protocol, examples=epochs * protocol.train_molecules, validation_interval=interval)

@@ -1,0 +1,91 @@
+// A graph: nodes on a plane, edges between them, and what the algorithm knows of both.
+
+const graphView = {
+  size: (example) => [640, example.nodes > 24 ? 640 : 560],
+
+  draw(frame) {
+    const { nodes, stage } = frame, small = nodes > 24;
+    const radius = small ? 9 : 17, places = frame.example.at(frame.example.scene.places, null), margin = small ? 40 : 52;
+    const anchor = (node) => [
+      margin + places[2 * node] * (stage.width - 2 * margin), margin + places[2 * node + 1] * (stage.height - 2 * margin),
+    ];
+    this.edges(frame, anchor, radius);
+    frame.names("node", "pointer").forEach((name, number) => pointers(frame, name, anchor, { gap: radius + 3, bend: 0.1 + 0.14 * number }));
+    for (let node = 0; node < nodes; node++) this.node(frame, node, anchor(node), radius);
+    const centre = [stage.width / 2, stage.height / 2];
+    tags(frame, (node, number) => {
+      const at = anchor(node), away = Math.hypot(at[0] - centre[0], at[1] - centre[1]) < 40 ? [at[0], at[1] - 1] : at;
+      const [x, y] = towards(at, [2 * away[0] - centre[0], 2 * away[1] - centre[1] - (away === at ? 0 : 80)], radius + 14);
+      return [Math.min(Math.max(x, 22), stage.width - 22), Math.min(Math.max(y + (y < centre[1] ? -1 : 1) * number * TAG, 11), stage.height - 11)];
+    });
+    return anchor;
+  },
+
+  edges(frame, anchor, radius) {
+    const { nodes } = frame, adjacent = frame.input("adj"), weights = frame.input("A"), directed = facts.options.directed;
+    const masks = frame.names("edge", "mask"), isFew = adjacent.reduce((sum, one) => sum + one, 0) < 110 && nodes <= 24;
+    for (let i = 0; i < nodes; i++) {
+      for (let j = directed ? 0 : i + 1; j < nodes; j++) {
+        const place = i * nodes + j;
+        if (i === j) continue;
+        const look = { gap: radius, color: "var(--edge)", width: 1.4, bend: directed && adjacent[j * nodes + i] ? 0.06 : 0, head: directed };
+        if (adjacent[place]) {
+          arrow(frame, "edges", `edge ${place}`, anchor(i), anchor(j), look);
+          if (facts.options.weighted && isFew) this.weight(frame, place, anchor(i), anchor(j), weights[place]);
+        }
+        for (const name of masks) {
+          const on = frame.values(name)[place] === 1, wrong = frame.isWrong(name, place);
+          if (!on && !wrong) continue;
+          const strong = { ...look, color: wrong ? BAD : colorOf(name), width: on ? 5 : 3, dashed: !on, opacity: on ? 0.85 : 0.7 };
+          arrow(frame, "masks", `${name} ${place}`, anchor(i), anchor(j), strong);
+          if (frame.isNew(name, place)) {
+            const [a, b] = [anchor(i), anchor(j)];
+            alarm(frame, `${name} ${place}`, [(a[0] + b[0]) / 2, (a[1] + b[1]) / 2]);
+          }
+        }
+      }
+    }
+  },
+
+  weight(frame, place, from, to, value) {
+    const at = [from[0] * 0.55 + to[0] * 0.45, from[1] * 0.55 + to[1] * 0.45 + 3];
+    frame.stage.put("edges", `weight ${place}`, "text", { class: "weight" }, { at, text: value.toFixed(2).replace(/^0/, "") });
+  },
+
+  node(frame, node, at, radius) {
+    const stage = frame.stage, categories = frame.names("node", "categorical"), masks = frame.names("node", "mask");
+    const scalars = frame.names("node", "scalar"), around = frame.names("node", "pointer");
+    const { wrong, fresh } = frame.judge([...categories, ...masks, ...scalars, ...around], node);
+    let fill = "var(--card)", ink = "var(--ink)", stroke = "var(--node)";
+    if (categories.length) {
+      const value = frame.values(categories[0])[node];
+      [fill, ink] = [["var(--card)", "var(--ink)"], ["var(--grey)", "var(--ink)"], ["var(--ink)", "var(--card)"]][value] ?? [fill, ink];
+    }
+    const on = masks.filter((name) => frame.values(name)[node] === 1);
+    if (on.length && !categories.length) [fill, ink] = [colorOf(on[0]), "var(--on-color)"];
+    const ring = categories.length ? on[0] : on[1];
+    if (ring) stage.put("nodes", `ring ${node}`, "circle", { r: radius + 4.5, fill: "none", stroke: colorOf(ring), "stroke-width": 4 }, { at });
+    if (frame.has("s") && FEATURES.get("s").stage === "input" && frame.input("s")[0] === node) {
+      stage.put("nodes", `source ${node}`, "circle", { r: radius + 3.5, fill: "none", stroke: "var(--ink)", "stroke-width": 1.6 }, { at });
+    }
+    const data = `${node}`;
+    stage.put("nodes", `node ${node}`, "circle", { r: radius, fill, stroke, "stroke-width": 1.6, class: "node" }, { at, data });
+    stage.put("nodes", `name ${node}`, "text", { class: radius > 12 ? "name" : "name small", y: radius > 12 ? 5 : 3.5, fill: ink }, { at, text: data, data });
+    if (scalars.length) this.scalar(frame, scalars[0], node, at, radius);
+    if (wrong) stage.put("nodes", `wrong ${node}`, "circle", { r: radius + 8, class: "wrong" }, { at });
+    if (fresh) alarm(frame, `node ${node}`, [at[0] - radius * 0.85, at[1] - radius * 0.85]);
+  },
+
+  // A number below its node, with a bar that is as long as it is large.
+  scalar(frame, name, node, at, radius) {
+    const value = frame.values(name)[node], whole = frame.example.at(frame.example.scene.truth[name], null);
+    const most = (frame.most ??= new Map()).get(name) ?? whole.reduce((high, one) => Math.max(high, Math.abs(one)), 1e-6);
+    frame.most.set(name, most);
+    if (radius < 12 || (value === 0 && !frame.isWrong(name, node))) return;
+    const below = [at[0], at[1] + radius + 6], color = frame.isWrong(name, node) ? BAD : colorOf(name);
+    const length = Math.min(1, Math.abs(value) / most) * 30;
+    frame.stage.put("nodes", `bar back ${node}`, "rect", { x: -15, width: 30, height: 5, rx: 2.5, fill: "var(--line)" }, { at: below });
+    frame.stage.put("nodes", `bar ${node}`, "rect", { x: -15, width: length, height: 5, rx: 2.5, fill: color }, { at: below });
+    frame.stage.put("nodes", `value ${node}`, "text", { class: "value", y: 16, fill: color }, { at: below, text: value.toFixed(2) });
+  },
+};

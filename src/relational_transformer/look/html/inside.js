@@ -1,0 +1,67 @@
+// Inside a model: a square for each pair of nodes, dark where attention, or the norm of the edge vector, is large.
+
+class Squares {
+  constructor(example, label, color) {
+    this.example = example;
+    this.color = color;
+    this.stage = new Stage(320, 320, ["nodes", "front"]);
+    this.stage.svg.setAttribute("role", "img");
+    this.stage.svg.setAttribute("aria-label", label);
+    this.stage.svg.classList.add("squares");
+  }
+
+  draw(values) {
+    const { nodes } = this.example, size = 300 / nodes;
+    this.stage.begin();
+    for (let node = 0; node < nodes; node += nodes > 24 ? 8 : 1) {
+      const look = { class: "index tiny" };
+      this.stage.put("front", `row ${node}`, "text", look, { at: [9, 20 + (node + 0.5) * size + 3], text: `${node}` });
+      this.stage.put("front", `column ${node}`, "text", look, { at: [20 + (node + 0.5) * size, 13], text: `${node}` });
+    }
+    for (let place = 0; place < (values ? nodes * nodes : 0); place++) {
+      const [i, j] = [Math.floor(place / nodes), place % nodes];
+      this.stage.put("nodes", `${place}`, "rect", {
+        x: 20 + j * size, y: 20 + i * size, width: size - 0.5, height: size - 0.5, rx: nodes > 24 ? 0 : 2,
+        fill: this.color, "fill-opacity": (0.04 + 0.96 * Math.sqrt(values[place] / 255)).toFixed(3),
+      }, { data: `${i},${j}` });
+    }
+    this.stage.end();
+  }
+}
+
+// Attention and edge vectors of one run on one example, with a choice of layer and head.
+class Inside {
+  constructor(example, voice, changed) {
+    this.example = example;
+    this.voice = voice;
+    const run = example.scene.runs[voice], name = facts.runs[voice].name;
+    this.layer = element("select", { "aria-label": `layer of ${name}`, onchange: changed });
+    run.layers.forEach((layer, place) => this.layer.append(element("option", { value: place }, `layer ${layer}`)));
+    this.head = element("select", { "aria-label": `head of ${name}`, onchange: changed });
+    this.head.append(element("option", { value: -1 }, "all heads"));
+    for (let head = 0; head < (run.attention?.shape[2] ?? 0); head++) this.head.append(element("option", { value: head }, `head ${head + 1}`));
+    this.inPicture = element("input", { type: "checkbox", onchange: changed });
+    this.attention = new Squares(example, `Attention in ${name}: row i attends to column j`, "var(--attention)");
+    this.norms = new Squares(example, `Length of the edge vectors in ${name}`, "var(--c3)");
+    const figures = element("div", { class: "figures" });
+    if (run.attention) {
+      const controls = element("p", { class: "controls" }, this.layer, this.head);
+      if (facts.view !== "matrix") controls.append(element("label", {}, this.inPicture, " draw it in the picture"));
+      figures.append(element("figure", {}, controls, this.attention.stage.svg, element("figcaption", {}, `Attention: row i attends to column j. ${run.attention_note}`)));
+    } else figures.append(element("p", { class: "soft" }, run.attention_note));
+    if (run.norms) {
+      const caption = `Edge vectors: the length of each after this step, from ${number(run.norm_range[0])} (pale) to ${number(run.norm_range[1])}.`;
+      figures.append(element("figure", {}, element("p", { class: "controls" }, "edge from row i to column j"), this.norms.stage.svg, element("figcaption", {}, caption)));
+    }
+    this.holder = element("section", { class: "inside" }, element("h3", {}, `Inside ${name}`), figures);
+  }
+
+  weights(stop) {
+    return this.example.attention(this.voice, +this.layer.value, +this.head.value, stop);
+  }
+
+  draw(stop) {
+    this.attention.draw(this.weights(stop));
+    this.norms.draw(this.example.norms(this.voice, stop));
+  }
+}

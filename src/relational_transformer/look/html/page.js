@@ -1,0 +1,90 @@
+// The page, put together.
+
+const hidden = new Set(facts.features.filter((feature) => !feature.shown).map((feature) => feature.name));
+
+function themeButton() {
+  const isDark = () => (document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  const button = element("button", { type: "button", class: "theme", onclick: () => { document.documentElement.dataset.theme = isDark() ? "light" : "dark"; tell(); } });
+  const tell = () => { button.textContent = isDark() ? "☀" : "☾"; button.setAttribute("aria-label", isDark() ? "Light colours" : "Dark colours"); };
+  tell();
+  return button;
+}
+
+// What each hint means; a press shows it in the picture or takes it out.
+function legend(changed) {
+  const list = element("ul", { class: "legend" });
+  const stages = { hint: "At every step", output: "The result", input: "Given" };
+  for (const [stage, title] of Object.entries(stages)) {
+    const features = facts.features.filter((feature) => feature.stage === stage && !feature.constant);
+    if (!features.length) continue;
+    list.append(element("li", { class: "stage" }, title));
+    for (const feature of features) list.append(legendItem(feature, changed));
+  }
+  return list;
+}
+
+const SIGNS = { pointer: "→", mask: "■", mask_one: "⚑", scalar: "▬", categorical: "◐" };
+
+function legendItem(feature, changed) {
+  const sign = element("span", { class: "sign", "aria-hidden": "true" }, SIGNS[feature.type]);
+  sign.style.color = feature.stage === "input" ? "var(--soft)" : colorOf(feature.name);
+  const text = [sign, element("code", {}, feature.name), element("span", {}, feature.words)];
+  const item = element("li", {});
+  if (feature.stage === "hint") {
+    const button = element("button", { type: "button", class: "chip", "aria-pressed": !hidden.has(feature.name) }, ...text);
+    button.addEventListener("click", () => {
+      if (!hidden.delete(feature.name)) hidden.add(feature.name);
+      button.setAttribute("aria-pressed", !hidden.has(feature.name));
+      changed();
+    });
+    item.append(button);
+  } else item.append(element("span", { class: "chip plain" }, ...text));
+  if (feature.classes.length && feature.stage !== "input") item.append(element("span", { class: "classes" }, feature.classes.join(" · ")));
+  return item;
+}
+
+// Everything about one example; returns what draws it.
+function exampleSection(example, main, redraw) {
+  const panels = example.voices.map((voice) => new Panel(example, voice, hidden));
+  const strips = new Strips(example), drawn = [...panels, strips];
+  const title = facts.scenes.length > 1 ? [element("h2", {}, `${example.nodes} nodes`)] : [];
+  const section = element("section", { class: "example" }, ...title,
+    element("div", { class: `panels of-${panels.length}` }, ...panels.map((panel) => panel.holder)));
+  explainOnHover(strips.holder, (place) => tellOf(example, TRUTH, strips.stop ?? 0, place));
+  const insides = element("div", { class: "insides" });
+  example.scene.runs.forEach((run, voice) => {
+    const inside = new Inside(example, voice, redraw);
+    panels[voice + 1].inside = inside;
+    drawn.push(inside);
+    insides.append(inside.holder);
+  });
+  main.append(section);
+  const more = element("section", { class: "more" }, element("h2", {}, facts.scenes.length > 1 ? `Every value, ${example.nodes} nodes` : "Every value"), strips.holder, insides);
+  const draw = (stop) => { strips.stop = stop; drawn.forEach((one) => one.draw(stop)); };
+  return { draw, more };
+}
+
+async function start() {
+  await openData();
+  const examples = facts.scenes.map((scene) => new Example(scene));
+  examples.forEach((example) => { example.mistakesAt = example.scene.runs.map((_, voice) => example.mistakes(voice)); });
+  const main = document.querySelector("main"), sections = [];
+  const redraw = () => sections.forEach((section, number) => section.draw(player.stopOf(examples[number])));
+  const player = new Player(examples, redraw);
+  examples.forEach((example) => sections.push(exampleSection(example, main, redraw)));
+  for (const example of examples) {
+    for (const voice of facts.runs.keys()) player.lines.append(new Timeline(example, voice, player).holder);
+  }
+  main.append(element("section", { class: "meaning" }, element("h2", {}, "What the signs mean"), legend(redraw)), ...sections.map((section) => section.more));
+  document.querySelector(".top").append(themeButton());
+  document.body.append(player.holder, tooltip);
+  document.querySelector(".waiting").remove();
+  const asked = /^#(\d+)$/.exec(location.hash);
+  player.go(asked ? +asked[1] : 0);
+  document.documentElement.dataset.ready = "yes";
+}
+
+start().catch((error) => {
+  document.querySelector(".waiting").textContent = `This page cannot be shown: ${error.message}. A browser of 2023 or later is needed.`;
+  throw error;
+});

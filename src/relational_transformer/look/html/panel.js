@@ -1,0 +1,51 @@
+// A panel: the picture of one voice on one example, with what holds for the whole graph above it.
+
+const VIEWS = { graph: graphView, array: arrayView, intervals: intervalsView, strings: stringsView, plane: planeView, matrix: matrixView };
+const LAYERS = ["back", "edges", "masks", "attention", "marks", "nodes", "front"];
+
+class Panel {
+  constructor(example, voice, hidden) {
+    Object.assign(this, { example, voice, hidden, inside: null });
+    this.view = VIEWS[facts.view];
+    this.stage = new Stage(...this.view.size(example), LAYERS);
+    this.stage.svg.setAttribute("role", "img");
+    this.stage.svg.classList.add("picture");
+    this.name = voice === TRUTH ? (facts.runs.length ? "The algorithm" : facts.title) : facts.runs[voice].name;
+    const hasBadges = facts.features.some((one) => one.location === "graph" && one.stage !== "input");
+    this.badges = element("p", { class: "badges", hidden: !hasBadges });
+    const heading = element("h3", {}, this.name);
+    if (voice !== TRUTH) {
+      const score = example.scene.runs[voice].score;
+      heading.append(element("span", { class: score > 0.995 ? "score good" : "score" }, `${(score * 100).toFixed(1)} %`));
+    }
+    this.holder = element("figure", { class: "panel" }, heading, this.badges, this.stage.svg);
+    explainOnHover(this.stage.svg, (place) => tellOf(example, voice, this.stop, place));
+  }
+
+  draw(stop) {
+    this.stop = stop;
+    const frame = new Frame(this, stop);
+    this.stage.begin();
+    const anchor = this.view.draw(frame);
+    if (anchor && this.inside?.inPicture.checked) {
+      const weights = this.inside.weights(stop);
+      if (weights) drawAttention(frame, anchor, weights, facts.view === "graph" || facts.view === "plane" ? 20 : 8);
+    }
+    this.stage.end();
+    this.drawBadges(frame);
+    this.stage.svg.setAttribute("aria-label", `${this.name}, ${nameOfStop(this.example, stop)}: ${changes(this.example, this.voice, stop).join("; ") || "nothing changes"}`);
+  }
+
+  // Numbers, classes and answers of the whole graph.
+  drawBadges(frame) {
+    const made = [];
+    for (const type of ["categorical", "mask", "scalar"]) {
+      for (const name of frame.names("graph", type)) {
+        const feature = FEATURES.get(name), wrong = frame.isWrong(name, 0), value = frame.values(name)[0];
+        const text = type === "scalar" ? `${name} ${number(value)}` : `${feature.flags.length || feature.classes.length ? "" : `${name}: `}${inWords(feature, value)}`;
+        made.push(element("span", { class: wrong ? "badge bad" : "badge", title: feature.words }, text));
+      }
+    }
+    this.badges.replaceChildren(...made);
+  }
+}

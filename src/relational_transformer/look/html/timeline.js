@@ -1,0 +1,28 @@
+// Where a run is wrong: a bar for every stop, strong where mistakes are new.
+
+class Timeline {
+  constructor(example, voice, player) {
+    const go = (stop) => player.goTo(example, stop);
+    this.counts = example.mistakesAt[voice];
+    this.first = this.counts.findIndex((one) => one.wrong > 0);
+    const stops = this.counts.length, most = Math.max(1, ...this.counts.map((one) => one.wrong));
+    this.stage = new Stage(stops, 20, ["nodes"]);
+    this.stage.svg.setAttribute("preserveAspectRatio", "none");
+    this.stage.svg.setAttribute("aria-hidden", "true");
+    this.stage.begin();
+    this.counts.forEach(({ wrong, fresh }, stop) => {
+      const height = wrong ? 4 + (16 * Math.log1p(wrong)) / Math.log1p(most) : 2;
+      const kind = fresh ? "fresh" : wrong ? "still" : "fine";
+      this.stage.put("nodes", `${stop}`, "rect", { x: stop + 0.1, y: 20 - height, width: 0.8, height, class: `mark ${kind}` });
+    });
+    this.stage.end();
+    this.stage.svg.addEventListener("click", (event) => {
+      const box = this.stage.svg.getBoundingClientRect();
+      go(Math.min(stops - 1, Math.floor(((event.clientX - box.left) / box.width) * stops)));
+    });
+    const name = facts.scenes.length > 1 ? `${facts.runs[voice].name}, ${example.nodes}` : facts.runs[voice].name;
+    const told = this.first < 0 ? "no mistake" : `first mistake: ${this.first === example.result ? "in the result" : `step ${this.first}`}`;
+    const jump = element("button", { type: "button", class: "link", disabled: this.first < 0, onclick: () => go(this.first) }, told);
+    this.holder = element("div", { class: "timeline" }, element("span", { class: "whose" }, name), this.stage.svg, jump);
+  }
+}

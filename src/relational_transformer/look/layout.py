@@ -1,0 +1,59 @@
+"""Where the nodes of a graph are drawn."""
+
+import numpy as np
+
+CROWDED = 2.5
+"""Edges a node from which on a ring is clearer than anything else: no pointer then runs through a third node."""
+
+ROUNDS = 200
+
+
+def place_nodes(adjacent: np.ndarray) -> np.ndarray:
+    """Places in the unit square, [N, 2], of a graph's nodes; adjacent is bool [N, N].
+
+    A crowded graph is a ring. Others are laid out by stress majorization (Gansner et al., 2004): distances on paper
+    like those along the edges.
+
+    >>> place_nodes(np.ones((4, 4), dtype=bool)).round(2).tolist()
+    [[0.5, 0.0], [1.0, 0.5], [0.5, 1.0], [0.0, 0.5]]
+    """
+    size = len(adjacent)
+    joined = (adjacent | adjacent.T) & ~np.eye(size, dtype=bool)
+    angles = np.arange(size) * (2 * np.pi / size)
+    ring = np.stack([np.sin(angles), -np.cos(angles)], axis=1)
+    if joined.sum() / 2 > CROWDED * size or size < 3:
+        return (ring + 1) / 2
+    return _fit(_majorize(ring, _distances(joined)))
+
+
+def _distances(joined: np.ndarray) -> np.ndarray:
+    """Steps along edges; a little more than the longest between nodes that no path joins."""
+    size = len(joined)
+    distances = np.where(joined, 1.0, np.inf)
+    np.fill_diagonal(distances, 0.0)
+    for k in range(size):
+        distances = np.minimum(distances, distances[:, k, None] + distances[None, k])
+    reached = np.isfinite(distances)
+    return np.where(reached, distances, min(distances[reached].max(), 3.0) + 1.0)
+
+
+def _majorize(places: np.ndarray, distances: np.ndarray) -> np.ndarray:
+    size = len(places)
+    others = ~np.eye(size, dtype=bool)
+    weights = np.where(others, 1 / np.where(others, distances, 1.0) ** 2, 0.0)
+    places = places * distances.max() / 2
+    for _ in range(ROUNDS):
+        gaps = places[:, None] - places[None]  # [N, N, 2]
+        apart = np.maximum(np.linalg.norm(gaps, axis=-1), 1e-6)
+        wanted = places[None] + gaps * (distances / apart)[..., None]
+        places = (weights[..., None] * wanted).sum(1) / weights.sum(1, keepdims=True)
+    return places
+
+
+def _fit(places: np.ndarray) -> np.ndarray:
+    """Turned so that the longer side lies across, and scaled to the unit square."""
+    centred = places - places.mean(0)
+    _, _, axes = np.linalg.svd(centred, full_matrices=False)
+    turned = centred @ axes.T
+    low, high = turned.min(0), turned.max(0)
+    return (turned - low) / np.maximum(high - low, 1e-6)

@@ -1,0 +1,144 @@
+"""What a run on QM9 is: a target, the model's sizes and training, a protocol and the seeds."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from relational_transformer.bounds import ABOVE_ZERO, LARGEST_COUNT, LARGEST_FACTOR, LARGEST_SEED, check_bounds
+from relational_transformer.fleet.adam import CONSTANT, Schedule
+from relational_transformer.fleet.compiling import CompileMode
+from relational_transformer.fleet.fleet import check_seeds
+from relational_transformer.fleet.precision import Precision
+from relational_transformer.nn.checks import LARGEST_SIZE, MOST_LAYERS
+from relational_transformer.reading import make
+from relational_transformer.runs.task import config_as_dict
+
+from .targets import Target, find_target
+
+PREFIX = "qm9_"
+"""Of the name of a task; the rest is the target."""
+MOST_MOLECULES = 10**7
+LARGEST_BATCH = 10**5
+WARMUP = Schedule(warmup_steps=1_000, decay="cosine")
+"""How the learning rate changes in `rt train qm9` and in sweeps, where nothing else is asked for."""
+
+
+@dataclass(frozen=True)
+class MoleculeSettings:
+    """The model and its training."""
+
+    num_layers: int = 8
+    num_heads: int = 8
+    head_size: int = 24
+    """Heads times head size is the size of nodes."""
+    node_hidden_size: int = 384
+    edge_size: int = 96
+    edge_hidden_sizes: tuple[int, int] = (96, 96)
+    distance_size: int = 64
+    """Centres of the distance basis."""
+    longest_distance: float = 10.0
+    """The last of them, in ångström."""
+    learning_rate: float = 5e-4
+    batch_size: int = 128
+    gradient_clip: float | None = 1.0
+    """The norm that a seed's gradient is cut down to."""
+
+    def __post_init__(self) -> None:
+        sizes = [name for name, value in vars(self).items() if name not in BOUNDS and isinstance(value, int)]
+        check_bounds(self, BOUNDS | dict.fromkeys(sizes, (1, LARGEST_SIZE)))
+
+    @property
+    def node_size(self) -> int:
+        return self.num_heads * self.head_size
+
+
+BOUNDS = {
+    "num_layers": (1, MOST_LAYERS),
+    "distance_size": (2, LARGEST_SIZE),
+    "longest_distance": (ABOVE_ZERO, LARGEST_FACTOR),
+    "batch_size": (1, LARGEST_BATCH),
+    "learning_rate": (ABOVE_ZERO, 10.0),
+    "gradient_clip": (ABOVE_ZERO, LARGEST_FACTOR),
+}
+"""The least and the most that each may be; all other numbers are sizes."""
+
+
+@dataclass(frozen=True)
+class QM9Protocol:
+    """The usual split, drawn at random, and how long a seed trains.
+
+    >>> QM9Protocol().examples // QM9Protocol().train_molecules
+    200
+    """
+
+    train_molecules: int = 110_000
+    validation_molecules: int = 10_000
+    test_molecules: int | None = None
+    """All that are left, 10,831 of the whole data set."""
+    split_seed: int = 0
+    examples: int = 200 * train_molecules
+    """Molecules that each seed trains on: the training set 200 times."""
+    validation_interval: int = train_molecules
+    """A validation after so many molecules. The parameters of the best one are tested."""
+
+    def __post_init__(self) -> None:
+        check_bounds(self, PROTOCOL_BOUNDS)
+
+
+PROTOCOL_BOUNDS = {
+    "train_molecules": (2, MOST_MOLECULES),
+    "validation_molecules": (1, MOST_MOLECULES),
+    "test_molecules": (1, MOST_MOLECULES),
+    "split_seed": (0, LARGEST_SEED),
+    "examples": (1, LARGEST_COUNT),
+    "validation_interval": (1, LARGEST_COUNT),
+}
+"""The least and the most that each may be."""
+
+
+@dataclass(frozen=True)
+class QM9Config:
+    """One fleet: `seeds` of the model on one target, all on the same split. All that changes its numbers is here, but
+    for the device and the kernels' switch, which the result names.
+
+    >>> config = QM9Config("qm9_gap", MoleculeSettings(), QM9Protocol(), seeds=(0, 1))
+    >>> QM9Config.from_dict(config.as_dict()) == config, config.target.unit
+    (True, 'meV')
+    """
+
+    task: str
+    settings: MoleculeSettings
+    protocol: QM9Protocol
+    seeds: tuple[int, ...]
+    precision: Precision = "tf32"
+    compile: CompileMode = "auto"
+    schedule: Schedule = CONSTANT
+    model: Literal["rt"] = "rt"
+
+    def __post_init__(self) -> None:
+        find_target(self.name)
+        for name, choices in (
+            ("precision", get_args(Precision)), ("compile", get_args(CompileMode)), ("model", ("rt",))
+        ):  # fmt: skip
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}")
+        check_seeds(self.seeds)
+
+    @property
+    def name(self) -> str:
+        """Of the target."""
+        return self.task.removeprefix(PREFIX)
+
+    @property
+    def target(self) -> Target:
+        return find_target(self.name)
+
+    def as_dict(self) -> dict[str, Any]:
+        return config_as_dict(self)
+
+    @staticmethod
+    def from_dict(content: dict[str, Any]) -> "QM9Config":
+        """A configuration as `as_dict` gave it, after a trip through JSON."""
+        try:
+            return make(content, QM9Config)
+        except ValueError as error:
+            raise ValueError(f"this is not the configuration of a run on QM9 ({error})") from None

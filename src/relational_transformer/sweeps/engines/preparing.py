@@ -1,0 +1,123 @@
+"""Compiling ahead: processes that fill the compiler's cache with what runs need, while others train.
+
+`python -m relational_transformer.sweeps.engines.preparing` is one of them. Its order is one line of JSON on the
+standard input, which stays open: when it closes, whoever gave the order is gone, and the process ends.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from relational_transformer.fleet.compiling import should_compile
+from relational_transformer.fleet.precision import find_device
+from relational_transformer.runs.run_folder import RunFolder
+from relational_transformer.runs.trainer import Trainer
+
+from ..run import Run
+
+MODULE = f"{__package__}.preparing"
+
+
+class Preparation:
+    """Prepares runs in their order, so many at a time, each in a process of its own. A run that compiles nothing, or
+    whose process fails, is ready: it compiles what it needs itself.
+
+    >>> with Preparation([], torch.device("cpu"), processes=2) as preparation:
+    ...     preparation.is_ready(Path("runs/of/another"))
+    True
+    """
+
+    def __init__(
+        self, runs: Sequence[Run], device: torch.device, processes: int, command: Sequence[str] = ("-m", MODULE)
+    ) -> None:
+        self.device, self.processes, self.command = device, processes, command
+        compiling = [
+            run for run in runs if not run.is_done and should_compile(run.config.compile, device, run.task.num_steps)
+        ]
+        self._waiting = deque(compiling if processes else [])
+        self._running: dict[Path, tuple[Run, subprocess.Popen[str]]] = {}
+        threads = max(1, (os.cpu_count() or 1) // max(1, processes))
+        self._environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": str(threads)}
+
+    def __enter__(self) -> "Preparation":
+        self._go_on()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._waiting.clear()
+        for _, process in self._running.values():
+            process.kill()
+        for _, process in self._running.values():
+            _close(process)
+        self._running.clear()
+
+    def is_ready(self, folder: Path) -> bool:
+        """Whether the run in a folder may begin."""
+        self._go_on()
+        return folder not in self._running and all(run.folder != folder for run in self._waiting)
+
+    def _go_on(self) -> None:
+        for folder, (run, process) in list(self._running.items()):
+            if process.poll() is not None:
+                del self._running[folder]
+                _close(process)
+                if process.returncode:
+                    print(f"{run.name} was not compiled ahead (status {process.returncode})", file=sys.stderr)
+        while self._waiting and len(self._running) < self.processes:
+            run = self._waiting.popleft()
+            self._running[run.folder] = run, self._start(run)
+
+    def _start(self, run: Run) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, *self.command], stdin=subprocess.PIPE, text=True, env=self._environment
+        )
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it is gone already, which its exit status will tell
+            process.stdin.write(json.dumps({"run": run.as_dict(), "device": str(self.device)}) + "\n")
+            process.stdin.flush()
+        return process
+
+
+def _close(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.close()
+    process.wait()
+
+
+def prepare(run: Run, device: torch.device) -> None:
+    """Compile what a run needs for its training and validations; it leaves nothing but what the compiler keeps."""
+    with TemporaryDirectory(prefix="prepared-") as path, RunFolder(path).opened(run.config.as_dict()) as folder:
+        Trainer(run.task, folder, device).rehearse()
+
+
+def main() -> None:
+    """Carry out the order."""
+    order = json.loads(sys.stdin.readline())
+    threading.Thread(target=_end_with_the_worker, daemon=True).start()
+    prepare(Run.from_dict(order["run"]), find_device(order["device"]))
+
+
+def _end_with_the_worker() -> None:
+    sys.stdin.read()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        sys.stderr.flush()
+        os._exit(1)
+    # Not sys.exit: the thread may be reading the standard input, which the interpreter would want to close.
+    os._exit(0)

@@ -31,7 +31,9 @@ def test_links_lead_somewhere(page: Path):
     assert not missing
 
 
-@pytest.mark.parametrize(("page", "table"), [("docs/results.md", []), ("README.md", ["--table", "edge_updates", "--models", "rt"])])
+@pytest.mark.parametrize(
+    ("page", "table"), [("docs/results.md", []), ("README.md", ["--table", "edge_updates", "--models", "rt"])]
+)
 def test_tables_are_those_of_the_recorded_results(page: str, table: list[str], tmp_path: Path):
     text = (REPOSITORY / page).read_text()
     copy = tmp_path / "page.md"

@@ -1,7 +1,7 @@
 """Write the results of Sokoban into its guide: `python docs/tools/sokoban_results.py`, after runs were put into
 `results/sokoban/` (each a folder with config.json, metrics.jsonl and result.json).
 
-Makes the part of docs/sokoban.md between its marks, docs/images/sokoban-curves.png, and the table of the README.
+Makes the part of docs/sokoban.md between its marks, and docs/images/sokoban-curves.png.
 """
 
 import json
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from relational_transformer.commands.report import insert
-from relational_transformer.reports.comparison import compare
 from relational_transformer.reports.formats import to_markdown
 from relational_transformer.reports.other_tables import sokoban
 from relational_transformer.reports.results.archive import Archive
@@ -45,7 +44,7 @@ def text_of(results: Path) -> str:
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     lines += [line for _, result in runs for line in _rows(result)]
-    hardware = sorted({f"{result['hardware']} (commit {(result.get('commit') or '?')[:7]})" for _, result in runs})
+    hardware = sorted({result["hardware"] for _, result in runs})
     lines += ["", f"Trained on {', '.join(hardware)}; speed with compiling and without the test.", ""]
     if all(folder.metrics.is_file() for folder, _ in runs):
         lines += [f"![How the agents learned: reward and solved games against steps.]({PICTURE})", ""]
@@ -97,7 +96,6 @@ def main() -> None:
     insert(REPOSITORY / "docs" / "sokoban.md", text_of(results))
     if runs_of(results):
         draw(results, REPOSITORY / "docs" / PICTURE)
-    insert(REPOSITORY / "README.md", compare(Archive(read_results(results))))
 
 
 if __name__ == "__main__":

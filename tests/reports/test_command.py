@@ -32,7 +32,7 @@ def test_models_of_a_table_are_chosen(tmp_path, capsys):
     run(ReportArguments(results=tmp_path, table="main", models=("rt", "mpnn")))
     rows = capsys.readouterr().out.partition("\n\n")[0].splitlines()[2:]
     assert {row.split(" | ")[1] for row in rows} == {"RT"}  # nothing was measured of MPNN, which a remark says
-    with pytest.raises(ValueError, match="the table main has no model 'rtt'; it has Deep Sets, .*RT"):
+    with pytest.raises(ValueError, match=r"the table main has no model 'rtt'; it has Deep Sets, .*RT"):
         run(ReportArguments(results=tmp_path, table="main", models=("rtt",)))
     with pytest.raises(ValueError, match="--models selects models of one table: name it with --table"):
         run(ReportArguments(results=tmp_path, models=("rt",)))

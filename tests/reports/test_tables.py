@@ -38,7 +38,7 @@ def test_every_table_can_be_made_of_nothing_and_says_so(name: str, tmp_path):
 
 
 def test_a_wrong_name_lists_the_right_ones(tmp_path):
-    with pytest.raises(ValueError, match="no table is called 'mian'; there are main, deviations, classes"):
+    with pytest.raises(ValueError, match="there is no table 'mian'; the tables are main, deviations, classes"):
         table_for("mian", tmp_path)
 
 

@@ -2,8 +2,9 @@
 
 import csv
 import json
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 import torch
@@ -39,6 +40,21 @@ def scores_in(printed: str) -> dict[str, str]:
     """The score of every seed in the table that `rt evaluate` prints."""
     rows = [line.replace("│", " ").split() for line in printed.splitlines() if "%" in line]
     return {row[0]: row[1] for row in rows}
+
+
+def option_names(kind: type) -> list[str]:
+    """The fields of a dataclass of options, those of dataclasses inside of it in their place."""
+    types = get_type_hints(kind)
+    nested = [(one.name, types[one.name]) for one in fields(kind)]
+    return [name for own, inner in nested for name in (option_names(inner) if is_dataclass(inner) else [own])]
+
+
+def test_every_option_is_a_field_that_is_defined_once():
+    names = option_names(TrainArguments)
+    assert len(names) > 40
+    assert len(names) == len(set(names))
+    own = [one.name for one in fields(TrainArguments) if not is_dataclass(get_type_hints(TrainArguments)[one.name])]
+    assert own == ["task", "model", "protocol"]
 
 
 @pytest.fixture(scope="module")

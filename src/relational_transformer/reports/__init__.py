@@ -1,4 +1,4 @@
-"""From measured results to tables, pictures and a page beside the paper's own numbers."""
+"""Tables, figures and a page of results beside the paper's numbers."""
 
 from .bundle import write_report
 from .paper import numbers, published

@@ -13,7 +13,7 @@ from .tables import TABLES, build_table
 
 
 def write_report(folder: Path, archive: Archive) -> list[Path]:
-    """Write `index.html`, `tables/NAME.md|csv|tex` and `figures/NAME.svg` below a folder; returns what was written.
+    """Write `index.html`, `tables/NAME.md|csv|tex` and `figures/NAME.svg` below a folder. Returns their paths.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

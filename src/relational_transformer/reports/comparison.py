@@ -1,4 +1,4 @@
-"""All that was measured, beside the paper's numbers: the tables of docs/results.md."""
+"""All results beside the paper's numbers: the tables of docs/results.md."""
 
 from relational_transformer.clrs.classes import TITLES as TASK_TITLES
 from relational_transformer.tasks import kind_of
@@ -16,8 +16,8 @@ from .table import Table
 
 
 def compare(archive: Archive) -> str:
-    """Markdown: a row for every result of a CLRS-30 task, averages over tasks, and the other experiments of which there
-    are results; those of the modern protocol in a table of their own."""
+    """Markdown tables: a row for every result of a CLRS-30 task, averages over tasks, the other experiments with
+    results, and a separate table for the modern protocol."""
     if not archive.all:
         return "Nothing was measured yet.\n"
     tables = [overview(archive)] if any(map(is_clrs, archive.results)) else []
@@ -32,8 +32,8 @@ def compare(archive: Archive) -> str:
 
 
 def overview(archive: Archive) -> Table:
-    """Every result, also where several compete for one cell of the paper; then the averages over the core tasks, of the
-    models that have them all, and those of the main table."""
+    """Every result, also if there are several for one cell of the paper. Then the averages over the core tasks, of
+    models with results on all of them, and the averages of the main table."""
     cells = []
     for result in sorted(filter(is_clrs, archive.results), key=lambda one: (one.task, one.model, str(one.config))):
         variant = variant_named(result)

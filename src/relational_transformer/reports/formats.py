@@ -1,4 +1,4 @@
-"""Tables as text: Markdown for people, CSV for programs, LaTeX for papers. One row a number."""
+"""Tables as text: Markdown, CSV and LaTeX, with one row for each number."""
 
 import csv
 import io
@@ -12,7 +12,7 @@ SPREAD = "± is the standard deviation over seeds."
 
 
 def to_markdown(table: Table) -> str:
-    """A Markdown table with its footnotes and remarks; columns of which nothing was measured are named beneath."""
+    """A Markdown table with its footnotes and remarks. A remark names columns without results."""
     table = table.without_missing_columns()
     columns = [escape_markdown(text) for text in headers(table)]
     lines = [f"| {' | '.join(columns)} |", f"|---|---|{'---:|' * (len(columns) - 2)}"]
@@ -26,7 +26,7 @@ def to_markdown(table: Table) -> str:
 
 
 def to_latex(table: Table) -> str:
-    """A `longtable`, which may go over several pages, for the packages booktabs and longtable."""
+    """A `longtable`, which may span several pages, for the packages booktabs and longtable."""
     table = table.without_missing_columns()
     columns = headers(table)
     head = [r"\toprule", _latex_row(columns), r"\midrule"]
@@ -54,7 +54,7 @@ def _latex_row(cells: tuple[str, ...]) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """Every number in full, one row a cell, missing ones empty."""
+    """A row for every cell, with full precision. Missing numbers are empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(
@@ -85,17 +85,17 @@ def to_csv(table: Table) -> str:
 
 
 FORMATS: dict[str, Callable[[Table], str]] = {"markdown": to_markdown, "csv": to_csv, "latex": to_latex}
-"""By the names that `rt report --format` takes."""
+"""The renderers by the names of `rt report --format`."""
 ENDINGS: dict[str, str] = {"markdown": "md", "csv": "csv", "latex": "tex"}
 
 
 def _told(table: Table) -> tuple[str, ...]:
-    """What stands below a table, or in its caption."""
+    """The remarks below a table, or in its caption."""
     return (*((SPREAD,) if table.kind == "tested" else ()), *explanations(table), *table.remarks)
 
 
 def escape_markdown(text: str) -> str:
-    """A name or a sentence that stays text: no tag, no link, no end of a cell or a line.
+    """Escape a text, so that it has no tags, links, ends of cells or ends of lines.
 
     >>> escape_markdown("a|b <script>")
     'a\\\\|b &lt;script>'
@@ -106,7 +106,7 @@ def escape_markdown(text: str) -> str:
 
 
 def escape(text: str) -> str:
-    """Text as LaTeX takes it."""
+    """Escape a text for LaTeX."""
     special = {
         "\\": r"\textbackslash{}",
         "±": r"$\pm$",

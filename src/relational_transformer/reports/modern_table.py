@@ -1,5 +1,4 @@
-"""Scores by the modern protocol, beside what others have published. The paper has none, so they stand in no table of
-its."""
+"""Scores by the modern protocol beside published ones. The paper has none, so they are in no table of the paper."""
 
 import json
 from collections.abc import Mapping
@@ -29,7 +28,7 @@ def published() -> Mapping[str, Any]:
 
 
 def modern(archive: Archive) -> Table:
-    """All models on the tasks on which any was trained by the modern protocol, and their averages over all thirty."""
+    """All models on all tasks with results by the modern protocol, and their averages over all thirty tasks."""
     measured, models = _measured(archive)
     tasks = [task for task in ALGORITHMS if measured.variants(task)] or list(ALGORITHMS)
     scores, methods = published()["tasks"], published()["methods"]

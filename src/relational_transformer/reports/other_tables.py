@@ -62,9 +62,9 @@ def sokoban(archive: Archive) -> Table:
 
 
 def _printed(mean: float, error: float) -> Estimate:
-    """A whole number with a standard error, of nobody says how many runs."""
+    """A whole number with a standard error, from an unknown number of runs."""
     return Estimate(mean, None, 0, error, math.inf, rounding_error(1.0))
 
 
 OTHERS = {"lobster": lobster, "sokoban": sokoban}
-"""What makes the tables of the experiments besides CLRS-30, by their tasks."""
+"""The functions that make the tables of the experiments besides CLRS-30, by task."""

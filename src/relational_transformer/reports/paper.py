@@ -26,12 +26,13 @@ def numbers() -> dict[str, Any]:
 
 
 def contradictions(about: str) -> tuple[str, ...]:
-    """Where the paper contradicts itself, in a table that is called so here."""
+    """The contradictions of the paper in the table `about`."""
     return tuple(note["says"] for note in numbers()["contradictions"] if note["about"] == about)
 
 
 def published(task: str, model: str) -> Estimate | None:
-    """What the paper's main table, or the table of an ablation, says of a model on a task; None where it says nothing.
+    """The paper's number for a model on a task, in its main table or the table of an ablation; None where there is
+    none.
 
     >>> rt = published("bellman_ford", "rt")
     >>> rt.mean, rt.deviation, rt.seeds
@@ -51,12 +52,12 @@ def published(task: str, model: str) -> Estimate | None:
 
 
 def published_average(mean: float, tasks: Sequence[str], model: str) -> Estimate:
-    """An average over tasks as the paper prints it; how sure it is follows from its deviations of the tasks."""
+    """An average over tasks as the paper prints it, with an error from the printed deviations of the tasks."""
     return _as_printed(mean, [published(task, model) for task in tasks])
 
 
 def published_class(group: AlgorithmClass, model: str) -> Estimate:
-    """What the paper's table of classes says of a model."""
+    """The number of the paper's table of classes for a model."""
     return published_average(numbers()["classes"]["mean"][group.value][model], CLASSES[group], model)
 
 

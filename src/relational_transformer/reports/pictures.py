@@ -1,4 +1,4 @@
-"""The pictures of a report: the paper's figures of scores with our numbers, ablations, histograms, learning curves."""
+"""The figures of a report: the paper's figures of scores with our numbers, ablations, histograms, learning curves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ ABLATIONS = ("transformer", "single_layer", "pointers", "core_node", "edge_updat
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawing with the name of its file and what stands beneath it, if anything."""
+    """A drawing with the name of its file and its caption, which may be empty."""
 
     name: str
     caption: str
@@ -61,7 +61,7 @@ def class_chart(archive: Archive) -> Picture:
 
 
 def table_chart(table: Table) -> Picture:
-    """Rows of a table as groups of bars, its columns as the bars."""
+    """A bar chart of a table: a group for each row, a bar for each column."""
     cells = {(cell.row, cell.column): cell for cell in table.cells}
     groups = [
         Group(
@@ -77,7 +77,7 @@ def table_chart(table: Table) -> Picture:
 
 
 def single_chart(table: Table) -> Picture:
-    """A table of one row: a bar for each column."""
+    """A bar chart of a table with one row: a bar for each column."""
     groups = [
         Group(cell.column, (Bar(cell.column, cell.estimate, cell.paper, strong=cell.column == "RT"),))
         for cell in table.cells
@@ -86,7 +86,7 @@ def single_chart(table: Table) -> Picture:
 
 
 def histograms(archive: Archive) -> list[Picture]:
-    """The paper's figures of variance. It prints them as pictures alone, so that only our numbers can be drawn."""
+    """The paper's figures of variance, with our numbers alone: the paper does not print the numbers of its figures."""
     models = [model for model in MODELS if model != "pgn_combined"]
     tasks = tuple(numbers()["main"]["mean"])
 
@@ -112,7 +112,7 @@ def histograms(archive: Archive) -> list[Picture]:
 
 
 def learning_curves(archive: Archive) -> list[Picture]:
-    """A picture for every task of which a run folder with its metrics is there. A model has one colour in all."""
+    """A figure for every task with metrics beside a result. A model has the same colour in all figures."""
     found = {task: _curves(archive, task) for task in (*numbers()["main"]["mean"], *OTHERS)}
     models = dict.fromkeys([title_of("rt"), *(model for curves in found.values() for model in curves)])
     colors = {model: number for number, model in enumerate(models)}
@@ -128,7 +128,7 @@ def _drawn(task: str, curves: dict[str, Curve], colors: dict[str, int]) -> Drawi
 
 
 def _curves(archive: Archive, task: str) -> dict[str, Curve]:
-    """The curves of a task by model: of the result nearest to the paper's that has one."""
+    """The curves of a task by model, from the nearest result to the paper's that has metrics."""
     found = {}
     for variant in archive.variants(task):
         curves = [read_curve(result) for result in archive.of(task, variant)]

@@ -97,7 +97,7 @@ def classes(archive: Archive) -> Table:
 
 
 def core_averages(archive: Archive) -> tuple[Cell, ...]:
-    """Averages over the eight core tasks, of the models that have them all."""
+    """Averages over the eight core tasks, of models with results on all of them."""
     printed: dict[str, float] = dict(numbers()["tuning"]["tuned"])
     for paper in numbers()["ablations"].values():
         if set(paper["mean"]) == set(CORE_TASKS):
@@ -110,7 +110,7 @@ def core_averages(archive: Archive) -> tuple[Cell, ...]:
 
 
 def ablation(name: str, title: str, *remarks: str) -> Callable[[Archive], Table]:
-    """The table of one of the paper's ablations, which its data file calls `name`."""
+    """A function that makes the table of one of the paper's ablations, `name` in the data file."""
 
     def build(archive: Archive) -> Table:
         paper = numbers()["ablations"][name]
@@ -177,7 +177,7 @@ def untuned(archive: Archive) -> Table:
 
 
 def published_baselines(archive: Archive) -> Table:
-    """The baselines as CLRS-30 published them (3 seeds), and as the paper ran them again (20 seeds)."""
+    """The baselines as published in CLRS-30 (3 seeds), and as trained again in the paper (20 seeds)."""
     paper = numbers()["published_baselines"]
     core, grouped = paper["core_tasks"], paper["classes"]
     cells: list[Cell] = []
@@ -245,7 +245,7 @@ def _bare(value: float) -> Estimate:
 
 
 def _spread(ours: Ours | None) -> Ours | None:
-    """The deviation in place of the mean; nothing where one seed has none."""
+    """The deviation in place of the mean; None for a single seed."""
     if ours is None or ours.estimate is None or ours.estimate.deviation is None:
         return None
     return replace(ours, estimate=Estimate(ours.estimate.deviation, None, ours.estimate.seeds, None, None))

@@ -1,4 +1,4 @@
-"""A table of the paper with our numbers beside its own, and the verdict on every difference."""
+"""A table of the paper with our numbers beside its own, and a test of every difference."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ Kind = Literal["tested", "exact", "shown", "ratio"]
 
 @dataclass(frozen=True)
 class Judgement:
-    """A difference, and what is to be thought of it. `p` is corrected for the other comparisons of the table."""
+    """A difference and whether it is in the noise. `p` is corrected for the other comparisons of the table."""
 
     difference: Difference
     p: float | None
@@ -22,8 +22,8 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Table:
-    """Cells in reading order. Differences are `tested` for being noise, counts must be `exact`ly equal, and what is
-    neither is `shown` with its difference or its `ratio`.
+    """Cells in reading order. Depending on `kind`, differences are `tested`, numbers must be `exact`ly equal, or the
+    difference or `ratio` is only `shown`.
 
     >>> from relational_transformer.reports.results.estimate import Estimate
     >>> from relational_transformer.reports.results.cell import Ours
@@ -41,7 +41,7 @@ class Table:
     unit: str = "%"
     decimals: int = 2
     paper_decimals: int | None = None
-    """Where the paper prints fewer."""
+    """The paper's number of decimals, if it is smaller."""
     kind: Kind = "tested"
     paper_header: str = "paper"
     """Whose numbers stand beside ours."""
@@ -60,12 +60,12 @@ class Table:
 
     @property
     def measured(self) -> bool:
-        """Whether anything of it was measured."""
+        """Whether any cell has a result."""
         return any(cell.ours is not None for cell in self.cells)
 
     @cached_property
     def judgements(self) -> tuple[Judgement | None, ...]:
-        """One for every cell; None where ours or the paper's is missing."""
+        """A judgement for every cell; None where our number or the paper's is missing."""
         found = [self._compare(cell) for cell in self.cells]
         p_values = {
             number: one.p
@@ -77,7 +77,7 @@ class Table:
 
     @property
     def comparisons(self) -> int:
-        """How many differences were tested."""
+        """The number of differences that were tested."""
         return sum(one is not None and one.p is not None for one in self.judgements)
 
     @property
@@ -86,7 +86,8 @@ class Table:
         return tuple(dict.fromkeys(note for cell in self.cells if cell.ours for note in cell.ours.notes))
 
     def without_missing_columns(self) -> "Table":
-        """The table without the columns of which nothing was measured, which a remark names; whole if that is all."""
+        """The table without columns that have no results, which a remark names. A table without any result is
+        unchanged."""
         there = {cell.column for cell in self.cells if cell.ours is not None or cell.column in self.published_columns}
         missing = [column for column in self.columns if column not in there]
         if not missing or not there:

@@ -41,7 +41,7 @@ TABLES: dict[str, Callable[[Archive], Table]] = {
     **OTHERS,
     "qm9": qm9,
 }
-"""What makes each table, in the order of the page."""
+"""The functions that make the tables, in the order of the page."""
 
 
 def build_table(name: str, archive: Archive) -> Table:
@@ -51,7 +51,7 @@ def build_table(name: str, archive: Archive) -> Table:
     'RT'
     """
     if name not in TABLES:
-        raise ValueError(f"no table is called {name!r}; there are {', '.join(TABLES)}")
+        raise ValueError(f"there is no table {name!r}; the tables are {', '.join(TABLES)}")
     return TABLES[name](archive)
 
 

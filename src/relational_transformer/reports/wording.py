@@ -1,4 +1,4 @@
-"""What a cell of a table says, in words and figures."""
+"""The texts of a table's cells."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ _SUPERSCRIPTS = str.maketrans("0123456789,", "⁰¹²³⁴⁵⁶⁷⁸⁹˒")
 
 
 def headers(table: Table) -> tuple[str, ...]:
-    """The columns that `rows` fills."""
+    """The headings of the columns of `rows`."""
     unit = f" ({table.unit})" if table.unit else ""
     last = {
         "tested": ("difference [95%]", "p (Holm)", "in the noise"),
@@ -46,7 +46,7 @@ def seeds_of(cell: Cell) -> str:
 
 
 def ours_of(cell: Cell, table: Table) -> str:
-    """Our number with the marks of its footnotes, or what is missing."""
+    """Our number with the marks of its footnotes, or a note that it is missing."""
     if cell.ours is None:
         return "-" if cell.column in table.published_columns else missing(cell)
     shown = number(cell.estimate, table.decimals, table.decimals) if cell.estimate else "all seeds failed"
@@ -54,7 +54,7 @@ def ours_of(cell: Cell, table: Table) -> str:
 
 
 def paper_of(cell: Cell, table: Table) -> str:
-    """The paper's number with as many places as the paper prints."""
+    """The paper's number with the decimals that the paper prints."""
     places = table.decimals if table.paper_decimals is None else table.paper_decimals
     return number(cell.paper, places, 1) if cell.paper else "-"
 
@@ -66,7 +66,8 @@ def number(estimate: Estimate, places: int, places_of_deviation: int) -> str:
 
 
 def difference_of(cell: Cell, one: Judgement | None, table: Table) -> str:
-    """The difference and its 95% interval, or the ratio; † where the interval is of a spread that was taken over."""
+    """The difference and its 95% interval, or the ratio. † marks an interval for which one side's deviation was taken
+    for both."""
     if one is None or cell.estimate is None or cell.paper is None:
         return "-"
     if table.kind == "ratio":
@@ -80,14 +81,14 @@ def difference_of(cell: Cell, one: Judgement | None, table: Table) -> str:
 
 
 def verdict_of(one: Judgement | None) -> str:
-    """Whether the difference is in the noise; with † where the spread of one side was taken for both."""
+    """Whether the difference is in the noise. † marks a test for which one side's deviation was taken for both."""
     if one is None or one.verdict == "-":
         return "-"
     return one.verdict + (" †" if one.difference.assumed else "")
 
 
 def explanations(table: Table) -> list[str]:
-    """How the verdicts of this table came about."""
+    """Explanations of the tests of this table."""
     if table.kind != "tested" or not table.measured:
         return []
     told = []
@@ -105,7 +106,7 @@ def explanations(table: Table) -> list[str]:
 
 
 def probability(p: float) -> str:
-    """A p-value for people."""
+    """A p-value as text."""
     return f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
@@ -124,5 +125,5 @@ def mark(*numbers: int) -> str:
 
 
 def missing(cell: Cell) -> str:
-    """That there is no number, and of an average how many of its parts there are."""
+    """The note that there is no number, and for an average the number of its parts with results."""
     return "missing" + (f" ({cell.present})" if cell.present else "")

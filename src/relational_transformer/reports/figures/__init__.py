@@ -1,1 +1,1 @@
-"""Pictures as SVG: text that scales, follows the reader's light or dark colours, and needs nothing but a browser."""
+"""Figures as SVG, which follow the reader's light or dark colours and need only a browser."""

@@ -1,4 +1,4 @@
-"""Bars of what was measured, with a mark where the paper's number is."""
+"""Bar charts of our numbers, with marks at the paper's numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

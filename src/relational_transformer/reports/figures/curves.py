@@ -19,7 +19,7 @@ POINTS = 120
 
 @dataclass(frozen=True)
 class Curve:
-    """Mean, lowest and highest validation score of the seeds, in the paper's unit, after so many examples."""
+    """Mean, lowest and highest validation score of the seeds, in the paper's unit, by the number of examples."""
 
     examples: tuple[int, ...]
     mean: tuple[float, ...]
@@ -28,7 +28,7 @@ class Curve:
 
 
 def read_curve(result: Measured) -> Curve | None:
-    """The curve of a result from the `metrics.jsonl` beside it; None where there is none."""
+    """The curve of a result, from the `metrics.jsonl` beside it; None if there is no such file."""
     scores: dict[int, list[float]] = defaultdict(list)
     unit = unit_of(result.task)
     for run in result.runs:
@@ -50,7 +50,7 @@ def read_curve(result: Measured) -> Curve | None:
 def draw_curves(
     title: str, curves: Mapping[str, Curve], colors: Mapping[str, int], top: float = 100.0, seen: str = "examples"
 ) -> Drawing:
-    """One line a model, the mean over its seeds, from 0 to `top`; the band goes from the worst seed to the best."""
+    """A line for each model, the mean over its seeds, from 0 to `top`, with a band from the worst seed to the best."""
     keys = _places_of_keys(list(curves))
     shift = keys[-1][1]  # how far further rows of keys push down what is below them
     drawing = Drawing(title, WIDTH, HEIGHT + shift)

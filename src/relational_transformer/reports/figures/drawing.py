@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 
 PALETTE = 8
-"""How many colours lines have before they come round again."""
+"""The number of colours of lines, which then repeat."""
 
 STYLE = """
 .figure { --ink: #1b2330; --soft: #667085; --line: #dfe3ea; --strong: #3b5bdb; --weak: #a3b1c6; --paper: #c2410c;

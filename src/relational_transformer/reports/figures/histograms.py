@@ -1,4 +1,4 @@
-"""How the scores of single runs are spread: five bins for each model, as in the paper's figures of variance."""
+"""Histograms of the scores of single runs: five bins for each model, as in the paper's figures of variance."""
 
 from collections.abc import Mapping, Sequence
 

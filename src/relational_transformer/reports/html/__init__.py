@@ -1,1 +1,1 @@
-"""One HTML page of all tables and pictures, which loads nothing."""
+"""One HTML page of all tables and figures, which loads nothing."""

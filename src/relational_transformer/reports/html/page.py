@@ -1,4 +1,4 @@
-"""One HTML page with everything: tables, pictures, provenance. It loads nothing and runs nothing."""
+"""One HTML page of tables, figures and provenance. It loads nothing and runs no script."""
 
 from collections.abc import Sequence
 from importlib import resources
@@ -17,14 +17,14 @@ from .sections import Section
 
 
 class Tile(NamedTuple):
-    """A number to begin with."""
+    """A number at the top of the page."""
 
     value: str
     label: str
 
 
 def make_page(archive: Archive, main: Table, sections: Sequence[Section]) -> str:
-    """The page as text; `main` is the table that its first lines sum up."""
+    """The page as text; its first lines summarise the table `main`."""
     template = resources.files("relational_transformer.reports.html").joinpath("page.html").read_text(encoding="utf-8")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     return environment.from_string(template).render(

@@ -1,4 +1,4 @@
-"""A table as the page shows it: wide as in the paper, each cell with all that must be said of it."""
+"""The layout of a table on the page: wide as in the paper, with all information on a number in its cell."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ SIGNS = {"yes": "≈", "no": "≠", "-": ""}
 
 @dataclass(frozen=True)
 class PageCell:
-    """Texts of one cell; empty where there is nothing to say. `kind` is its class: yes, no, unjudged or absent."""
+    """The texts of one cell, which may be empty. `kind` is its CSS class: yes, no, unjudged or absent."""
 
     kind: str
     ours: str = ""
@@ -48,7 +48,7 @@ class PageTable:
 
 
 def lay_out(table: Table) -> PageTable:
-    """The table for the page. The long one is there only where something was measured."""
+    """The table for the page. The long table is left out if there is no result."""
     found = {(cell.row, cell.column): (cell, one) for cell, one in zip(table.cells, table.judgements, strict=True)}
     columns = sorted(
         table.columns, key=lambda column: len(table.columns) > 3 and column != "RT"

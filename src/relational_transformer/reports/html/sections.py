@@ -1,4 +1,4 @@
-"""The parts of the page, and what stands in each."""
+"""The sections of the page, and their contents."""
 
 from dataclasses import dataclass
 
@@ -48,7 +48,7 @@ CURVES = (
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: text, then pictures, then a table; any of them may be missing."""
+    """A section of the page: text, then figures, then a table; any of them may be missing."""
 
     name: str
     short: str
@@ -58,7 +58,7 @@ class Section:
     table: PageTable | None = None
     list: tuple[tuple[str, ...], ...] = ()
     folded: bool = False
-    """Whether the table is shown only when asked for."""
+    """Whether the table is folded until it is opened."""
 
 
 def make_sections(archive: Archive, tables: dict[str, Table]) -> list[Section]:

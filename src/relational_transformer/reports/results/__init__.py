@@ -1,1 +1,1 @@
-"""What was measured, found again and judged: the results of run folders, beside the numbers of the paper."""
+"""The results in run folders, and their comparison with the paper's numbers."""

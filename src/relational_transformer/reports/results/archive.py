@@ -1,4 +1,4 @@
-"""Finding, among all that was measured, what belongs into a cell of the paper."""
+"""Finds the result that belongs to a cell of a paper's table."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -15,9 +15,9 @@ from .variants import variant_of
 class Archive:
     """Results by task and model of the paper.
 
-    Results of one protocol alone are among them: the paper's, with all that departs from it, or the modern one's. Where
-    several would fit a cell, the one under that protocol and its settings is taken, else the one that trained longest,
-    then the one with most seeds.
+    All results have one protocol: the paper's, including departures from it, or the modern one. If several fit a cell,
+    the one with exactly that protocol and its settings is taken, else the one that trained longest, then the one with
+    most seeds.
 
     >>> Archive([]).find("bfs", "rt") is None  # nothing was measured
     True
@@ -31,7 +31,7 @@ class Archive:
             self._by_cell[result.task, variant_named(result)].append(result)
 
     def of(self, task: str, variant: str, train_examples: int | None = None) -> list[Measured]:
-        """Results of a model on a task, the one nearest to the paper's first."""
+        """The results of a model on a task, the nearest to the paper's first."""
         found = self._by_cell.get((task, variant), [])
         if variant.startswith("untuned_"):  # trained on both sizes by the paper: never one for the other
             size = expected_protocol(variant, train_examples).train_examples
@@ -39,11 +39,11 @@ class Archive:
         return sorted(found, key=_distance)
 
     def variants(self, task: str) -> list[str]:
-        """The models of which there are results on a task."""
+        """The models with results on a task."""
         return sorted(variant for one, variant in self._by_cell if one == task)
 
     def find(self, task: str, variant: str, train_examples: int | None = None) -> Ours | None:
-        """What was measured for a cell; None where nothing was. PGN-c is the better of PGN-u and PGN-m."""
+        """The result for a cell; None if there is none. PGN-c is the better of PGN-u and PGN-m."""
         if variant.endswith("pgn_combined"):
             return self._better(task, variant.removesuffix("_combined"), train_examples)
         found = self.of(task, variant, train_examples)
@@ -56,7 +56,7 @@ class Archive:
 
 
 def ours_of(result: Measured) -> Ours:
-    """A result as a cell shows it, with what sets it apart from the paper's."""
+    """A result for a cell, with its departures from the paper."""
     different = departures_of(result)
     notes = (", ".join(different),) if different else ()
     notes += other_precision(result) + _of_kernels(result) + _of_failures(result)
@@ -76,12 +76,12 @@ def _of_failures(result: Measured) -> tuple[str, ...]:
 
 
 def variant_named(result: Measured) -> str:
-    """The model of the paper that a result is of."""
+    """The model of the paper to which a result belongs."""
     return variant_of(result.model, result.config["settings"]) if is_clrs(result) else result.model
 
 
 def is_clrs(result: Measured) -> bool:
-    """Whether a result is of the CLRS-30 experiments."""
+    """Whether a result belongs to CLRS-30."""
     return result.task in ALGORITHMS
 
 

@@ -1,4 +1,4 @@
-"""One number of a table: ours, the paper's, and what must be said with it."""
+"""One number of a table: ours, the paper's, and notes on them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from .estimate import Estimate, average
 
 @dataclass(frozen=True)
 class Ours:
-    """What was measured for a cell.
+    """Our result for a cell.
 
-    `estimate` is None where every seed failed. `notes` name what differs from the paper's run; where it makes another
-    experiment of it, the number is not `comparable`: it is shown, and not judged.
+    `estimate` is None if every seed failed. `notes` name the differences from the paper's run. If they make it another
+    experiment, the number is not `comparable`: it is shown, and not tested.
     """
 
     estimate: Estimate | None
@@ -22,8 +22,8 @@ class Ours:
 
 @dataclass(frozen=True)
 class Cell:
-    """Ours beside the paper's; None where there is nothing. `present` says of an average over tasks that is missing
-    how many of them are there."""
+    """Our number beside the paper's; None where there is none. For an average over tasks that is missing, `present`
+    says how many of them have results."""
 
     row: str
     column: str
@@ -37,7 +37,7 @@ class Cell:
 
 
 def average_of(parts: Sequence[Ours | None]) -> Ours | None:
-    """The average over tasks or classes, if every one of them is there."""
+    """The average over tasks or classes, if all of them have results."""
     there = [part for part in parts if part is not None]
     estimates = [part.estimate for part in there if part.estimate is not None]
     if len(estimates) < len(parts):
@@ -51,6 +51,6 @@ def average_of(parts: Sequence[Ours | None]) -> Ours | None:
 
 
 def count_present(parts: Sequence[Ours | None], of: str) -> str:
-    """How many are there: "8 of 30 tasks"."""
+    """The number of parts with results: "8 of 30 tasks"."""
     present = sum(part is not None and part.estimate is not None for part in parts)
     return f"{present} of {len(parts)} {of}"

@@ -1,4 +1,4 @@
-"""What a run has that the paper's has not, in words."""
+"""The differences of a run from the paper's, in words."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,19 +14,19 @@ from .measured import Measured
 from .variants import KNOWN, changes, variant_of
 
 PAPER_PRECISION = ("fp32", "fp64")
-"""The paper says nothing of precision; its hardware computes in float32."""
+"""The paper does not name its precision; its hardware computes in float32."""
 BOXOBAN = {"train": 900_000, "test": 1_000}
-"""How many levels Boxoban's unfiltered set has, on which the paper's agents learn and are tested."""
+"""The numbers of levels of Boxoban's unfiltered set, on which the paper's agents learn and are tested."""
 
 
 def protocol_of(result: Measured) -> ProtocolName:
-    """Whose numbers a result stands beside: those of the paper, or others of the modern protocol."""
+    """The protocol of a result, which decides the table it belongs to."""
     return "modern" if result.config.get("protocol", {}).get("data") == "modern" else "paper"
 
 
 def departures_of(result: Measured) -> tuple[str, ...]:
-    """What makes another experiment of a run than the paper's, or the modern protocol's: in its data, its protocol, its
-    model."""
+    """The differences that make a run another experiment than the paper's, or the modern protocol's: in its data, its
+    protocol, or its model."""
     kind, config = kind_of(result.task), result.config
     usual = _of_algorithm(result) if kind == "clrs" else find_task(kind).paper_values(config) if kind in TASKS else {}
     different = _of_levels(result) if "levels" in config else ()
@@ -34,7 +34,7 @@ def departures_of(result: Measured) -> tuple[str, ...]:
 
 
 def other_precision(result: Measured) -> tuple[str, ...]:
-    """Named as well, but no other experiment."""
+    """A precision other than the paper's, which is noted but makes no other experiment."""
     precision = result.config.get("precision", "fp32")
     return () if precision in PAPER_PRECISION else (f"precision {precision}",)
 
@@ -47,7 +47,7 @@ def expected_protocol(variant: str, train_examples: int | None = None) -> Protoc
 
 
 def _of_algorithm(result: Measured) -> dict[str, Mapping[str, Any]]:
-    """As `Task.paper_values`, of the model of the paper that a result is nearest to."""
+    """The `Task.paper_values` of the paper's model that is nearest to a result."""
     variant = variant_of(result.model, result.config["settings"])
     if protocol_of(result) == "modern":
         known = variant in KNOWN or variant in MODERN
@@ -63,7 +63,7 @@ def _schedule_of(result: Measured) -> dict[str, Mapping[str, Any]]:
 
 
 def _of_levels(result: Measured) -> tuple[str, ...]:
-    """Any folder may be called Boxoban: what counts is what the run recorded of the levels that it read."""
+    """Departures in the levels, from the run's record of them: the name of a folder proves nothing."""
     from relational_transformer.sokoban.splits import BOXOBAN_TEST_DIGEST
 
     if result.config["levels"] is None:
@@ -82,7 +82,7 @@ def _of_levels(result: Measured) -> tuple[str, ...]:
 
 
 def _in_words(ours: Mapping[str, Any], usual: Mapping[str, Any]) -> tuple[str, ...]:
-    """What is other than usual: `("validation interval 3,200",)`."""
+    """The values that differ from the usual ones, in words: `("validation interval 3,200",)`."""
     return tuple(f"{name.replace('_', ' ')} {_value(value)}" for name, value in changes(ours, usual).items())
 
 

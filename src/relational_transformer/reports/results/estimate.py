@@ -1,4 +1,4 @@
-"""A mean over seeds, and how sure it is."""
+"""A mean over seeds, and its error."""
 
 import math
 import statistics
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over seeds with what is known of its spread; None where it is not known.
+    """A mean over seeds, with its deviation and error if they are known.
 
     `deviation` is the standard deviation s over n seeds, `error` the standard error of the mean, s / sqrt(n) for a
     plain mean, and `freedom` its degrees of freedom, n - 1 for a plain mean. `rounding` is the standard error that
@@ -27,13 +27,13 @@ class Estimate:
 
     @staticmethod
     def of(values: Sequence[float]) -> "Estimate":
-        """The mean of measured values, one a seed. One seed says nothing of the spread."""
+        """The mean of measured values, one for each seed. A single seed has no deviation."""
         deviation = statistics.stdev(values) if len(values) > 1 else None
         return Estimate.printed(statistics.mean(values), deviation, len(values))
 
     @staticmethod
     def printed(mean: float, deviation: float | None, seeds: int, step: float = 0.0) -> "Estimate":
-        """A mean and a deviation as somebody wrote them down, the deviation in steps of `step`.
+        """A printed mean and deviation, the deviation rounded to steps of `step`.
 
         A deviation printed as 0.0 is one below half a step, and is taken as half a step.
         """
@@ -43,7 +43,7 @@ class Estimate:
 
 
 def rounding_error(step: float) -> float:
-    """The standard deviation of what rounding to steps of `step` adds, which is uniform: step / sqrt(12).
+    """The standard deviation of the error of rounding to steps of `step`, which is uniform: step / sqrt(12).
 
     >>> round(rounding_error(0.01), 5)
     0.00289
@@ -52,7 +52,7 @@ def rounding_error(step: float) -> float:
 
 
 def average(estimates: Sequence[Estimate]) -> Estimate:
-    """The mean of T independent means, each weighing the same.
+    """The mean of T independent means with equal weights.
 
     Its error is sqrt(sum of errors²) / T, with the degrees of freedom of Welch and Satterthwaite,
     (sum of errors²)² / sum of (error⁴ / freedom). `seeds` is the smallest number of seeds among them.
@@ -74,7 +74,7 @@ def average(estimates: Sequence[Estimate]) -> Estimate:
 
 
 def joint_freedom(parts: Sequence[tuple[float, float]]) -> float:
-    """Degrees of freedom of a sum of independent means, of whose (error, freedom) it is made (Welch, Satterthwaite)."""
+    """The degrees of freedom of a sum of independent means with these (error, freedom) (Welch, Satterthwaite)."""
     spread = sum(error**4 / freedom for error, freedom in parts)
     total = sum(error**2 for error, _ in parts)
     return total**2 / spread if spread else min(freedom for _, freedom in parts)

@@ -1,4 +1,4 @@
-"""What stands below the table of lobster graphs: how far every model was trained, and the losses of its seeds."""
+"""The remarks below the table of lobster graphs: the length of each model's training, and the losses of its seeds."""
 
 import statistics
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from .variants import title_on
 
 
 def describe_oracles() -> str:
-    """What predicting min(y, c) scores on the test set, so that a reader knows what a relative loss means."""
+    """The scores of predicting min(y, c) on the test set, which explain what a relative loss means."""
     from relational_transformer.lobster.oracle import oracle_losses
     from relational_transformer.lobster.protocol import LobsterProtocol
 

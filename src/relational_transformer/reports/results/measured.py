@@ -1,4 +1,4 @@
-"""Measured results: every `result.json` below a folder, the seeds of one model on one task put together."""
+"""Measured results: every `result.json` below a folder, combined by model and task."""
 
 import json
 from collections import defaultdict
@@ -14,13 +14,13 @@ from .estimate import Estimate
 
 
 def unit_of(task: str) -> Callable[[float], float]:
-    """From a score in a result or its metrics to the paper's unit."""
+    """The conversion of a score in a result or its metrics to the paper's unit."""
     return find_task(kind_of(task)).paper_unit
 
 
 @dataclass(frozen=True)
 class Run:
-    """One `result.json`: where it lies, and what it says besides scores."""
+    """One `result.json`: its folder, and its entries besides scores."""
 
     folder: Path
     seeds: tuple[int, ...]
@@ -32,7 +32,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Measured:
-    """Test scores of one model on one task by seed, in the paper's unit; all under the same settings and protocol.
+    """The test scores of one model on one task by seed, in the paper's unit, all with the same settings and protocol.
 
     >>> Measured("bfs", "rt", {}, scores={0: 98.0, 1: 99.0}, failed=(2,), runs=()).estimate.mean
     98.5
@@ -45,15 +45,16 @@ class Measured:
     failed: tuple[int, ...]
     runs: tuple[Run, ...]
     levels: Mapping[str, Any] | None = None
-    """Of Sokoban: what the run recorded of its levels, which a folder's name does not tell."""
+    """Sokoban: the run's record of its levels."""
     rows: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
-    """All that the results say of every seed, in their own units."""
+    """The rows of all seeds in the results, in their own units."""
     fused: bool | None = None
-    """Where the same seeds were trained with fused kernels and without: which of the two this is."""
+    """Whether this is the result with fused kernels, if the same seeds were trained with and without them; else
+    None."""
 
     @property
     def estimate(self) -> Estimate | None:
-        """Mean and spread over the seeds that did not fail; None where all did."""
+        """Mean and deviation over the seeds that did not fail; None if all failed."""
         return Estimate.of(list(self.scores.values())) if self.scores else None
 
     @property
@@ -62,22 +63,22 @@ class Measured:
 
 
 def read_results(folder: Path) -> list[Measured]:
-    """All results below `folder`. Runs that differ in nothing but their seeds are one; a seed counts once, where it did
-    not fail, and two that contradict each other are an error. Where the same seeds were trained with fused kernels and
-    without, these are two. A seed without a test score has failed, whatever else is said of it.
+    """All results below `folder`. Runs that differ only in their seeds are combined. A seed counts once, by a run in
+    which it did not fail; contradicting scores are an error. If the same seeds were trained with and without fused
+    kernels, these are two results. A seed without a test score has failed.
 
     >>> read_results(Path("an/empty/folder"))
     []
     """
     together: dict[str, list[tuple[Path, dict[str, Any]]]] = defaultdict(list)
-    for path in sorted(path for path in folder.rglob("*") if path.name == "result.json"):  # links to nowhere, too
+    for path in sorted(path for path in folder.rglob("*") if path.name == "result.json"):  # also broken links
         result = RunFolder(path.parent).read_result() or {}
         try:
             config = {key: value for key, value in result["config"].items() if key not in ("seeds", "compile")}
             _put_together(config, [(path.parent, result)])
             _ = config["settings"], config.get("protocol") or config["recipe"]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"{path} is no result ({type(error).__name__}: {error})") from None
+            raise ValueError(f"{path} is not a result ({type(error).__name__}: {error})") from None
         together[json.dumps([config, result.get("levels")], sort_keys=True)].append((path.parent, result))
     return [
         _put_together(json.loads(what)[0], runs, fused)
@@ -87,7 +88,7 @@ def read_results(folder: Path) -> list[Measured]:
 
 
 def _apart(results: list[tuple[Path, dict[str, Any]]]) -> dict[bool | None, list[tuple[Path, dict[str, Any]]]]:
-    """The same seeds with fused kernels and without are two measurements; other seeds of either are of one."""
+    """Split results by fused kernels if the same seeds were trained with and without them."""
     modes: dict[bool | None, list[tuple[Path, dict[str, Any]]]] = {True: [], False: []}
     for path, result in results:
         modes[result.get("kernels") is True or bool(result.get("layers_are_kernels"))].append((path, result))

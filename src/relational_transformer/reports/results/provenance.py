@@ -1,4 +1,4 @@
-"""Where the numbers come from: one line for every run that was read."""
+"""The provenance of the numbers: a row for every run."""
 
 from .archive import Archive, ours_of, variant_named
 from .departures import protocol_of

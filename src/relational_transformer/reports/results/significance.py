@@ -1,4 +1,4 @@
-"""Is a difference more than noise? Welch's t-test from means, deviations and counts, and Holm's correction."""
+"""Tests of differences: Welch's t-test from means, deviations and counts, and Holm's correction."""
 
 import math
 from collections.abc import Sequence
@@ -10,18 +10,18 @@ import numpy
 from .estimate import Estimate, joint_freedom
 
 LEVEL = 0.05
-"""Chance that a table calls at least one difference more than noise where there is none."""
+"""The probability that a table shows a significant difference where there is none."""
 
 FREEDOM_OF_A_NORMAL = 1e5
-"""From so many degrees of freedom on the normal distribution is nearer than the quadrature (both within 1e-5)."""
+"""The degrees of freedom from which the normal distribution is more exact than the quadrature (both within 1e-5)."""
 
 _NODES, _WEIGHTS = numpy.polynomial.legendre.leggauss(128)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Ours less theirs. `low` and `high` are the ends of its 95% interval, `p` is two-sided; None where neither side's
-    spread is known. `assumed`: one side's spread is not known, and the other's was taken for both."""
+    """Our mean minus theirs. `low` and `high` are the ends of its 95% interval, `p` is two-sided; None if neither
+    side's deviation is known. `assumed`: one side's deviation is not known, and the other's was taken for both."""
 
     value: float
     low: float | None
@@ -33,8 +33,8 @@ class Difference:
 def difference(ours: Estimate, theirs: Estimate) -> Difference:
     """Compare two means by Welch's t-test: t = (m1 - m2) / sqrt(e1² + e2²), with e the standard errors.
 
-    Where the spread of one side is not known (a single seed, or a paper that prints none), it is taken to be the
-    other's: Student's t-test with the one deviation there is. What a printed number was rounded by is an error besides.
+    If one side's deviation is not known (a single seed, or none printed), the other's is taken for both, which is
+    Student's t-test. The rounding of a printed number is an additional error.
 
     >>> found = difference(Estimate.printed(93.0, 2.0, 5), Estimate.printed(94.24, 1.5, 20))
     >>> round(found.value, 2), round(found.low, 2), round(found.high, 2), round(found.p, 3)

@@ -1,4 +1,4 @@
-"""The models of the paper, their names in print, and which of them a run is of."""
+"""The models of the paper, their printed names, and the model to which a run belongs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,7 +26,7 @@ TITLES: dict[str, str] = {
     "gcn": "GCN",
     "triplet_gmpnn": "Triplet-GMPNN",
 }
-"""Names of models as the paper prints them."""
+"""The names of models as the paper prints them."""
 
 KNOWN: dict[str, Settings] = {**TUNED, **ABLATIONS, **{f"untuned_{name}": one for name, one in UNTUNED.items()}}
 """The settings of every model that the paper ran on CLRS-30."""
@@ -43,7 +43,7 @@ def title_of(variant: str) -> str:
 
 
 def title_on(task: str, variant: str) -> str:
-    """A model's name in print on a task: the lobster experiment has but one GAT.
+    """A model's printed name on a task: the lobster experiment has only one GAT.
 
     >>> title_on("lobster", "gat")
     'GAT'
@@ -52,8 +52,8 @@ def title_on(task: str, variant: str) -> str:
 
 
 def variant_of(model: str, settings: Mapping[str, Any]) -> str:
-    """The model of the paper that these settings are nearest to: the one of the same processor from which fewest of
-    them differ, and the one the run is called after if there are several. A processor of your own goes by its name.
+    """The model of the paper that is nearest to these settings: the one with the same processor and the fewest
+    differing values, of equals the one with the run's name. A processor that is not in the paper keeps its name.
 
     >>> variant_of("rt", {**vars(TUNED["rt"]), "num_layers": 1})
     'rt_single_layer'
@@ -65,7 +65,7 @@ def variant_of(model: str, settings: Mapping[str, Any]) -> str:
 
 
 def changes(ours: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
-    """What is other than usual, with our values; a list is a tuple after its trip through JSON."""
+    """The values that differ from the usual ones. Lists and tuples are equal, because JSON has lists only."""
 
     def plain(value: Any) -> Any:
         return list(value) if isinstance(value, tuple) else value

@@ -1,12 +1,20 @@
 """What is kept for a backward pass, and when it is too much."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from relational_transformer.fleet import graphs as memory
-from relational_transformer.fleet.graphs import cached_bytes, free_bytes, is_too_much_to_keep, saved_bytes
+from relational_transformer.fleet.graphs import (
+    MemoryTakenError,
+    cached_bytes,
+    check_room,
+    free_bytes,
+    is_too_much_to_keep,
+    saved_bytes,
+)
 
 CPU = torch.device("cpu")
 
@@ -20,6 +28,18 @@ def test_saved_bytes_are_those_that_autograd_keeps():
 def test_three_fifths_of_the_free_memory_may_be_filled(monkeypatch, needed: int, too_much: bool):
     monkeypatch.setattr(memory, "free_bytes", lambda device: 1_000)
     assert is_too_much_to_keep(needed, CPU) is too_much
+
+
+def test_how_a_run_is_trained_on_a_gpu_depends_on_all_memory_and_whether_it_begins_on_what_is_free(monkeypatch):
+    card = torch.device("cuda", 0)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=1_000))
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 100)
+    assert [is_too_much_to_keep(needed, card) for needed in (599, 601)] == [False, True]
+    check_room(90, card)
+    with pytest.raises(
+        MemoryTakenError, match=r"training needs 0\.0 GiB of cuda:0, of which others have left 0\.0 GiB"
+    ):
+        check_room(91, card)
 
 
 def test_what_the_caches_of_files_hold_is_free(monkeypatch):

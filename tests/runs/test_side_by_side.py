@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from relational_transformer.fleet.graphs import MemoryTakenError
 from relational_transformer.runs import RunFolder, Trainer, session
 from relational_transformer.runs.session import Stopped, train_together
 from relational_transformer.runs.task import Start
@@ -138,6 +139,45 @@ def test_the_next_of_the_queue_begins_when_one_has_ended_and_not_before(tmp_path
     train_aside(runs, begin, at_once=2)
     assert [task for task, _ in seen] == [*TASKS, "heapsort"]
     assert max(others for _, others in seen) == 1
+
+
+def test_one_that_is_not_ready_is_left_out_until_it_is(tmp_path):
+    runs, begun = runs_in(tmp_path), []
+
+    def is_ready(folder: Path) -> bool:
+        return folder.name != "bfs" or len(begun) == 2
+
+    results = train_aside(runs, lambda config: begun.append(config.task), at_once=2, is_ready=is_ready)
+    assert begun == ["binary_search", "insertion_sort", "bfs"]
+    assert [result["config"]["task"] for result in results] == list(TASKS)
+
+
+@pytest.mark.parametrize("aside", [True, False])
+def test_one_that_finds_too_little_memory_begins_when_another_has_ended(tmp_path, aside: bool):
+    runs, seen = runs_in(tmp_path), []
+
+    def begin(config: TrainConfig) -> None:
+        others = len(seen) - sum(RunFolder(folder).result.exists() for _, folder in runs)
+        if config.task == "binary_search" and others:
+            refused.append(others)
+            raise MemoryTakenError("too little")
+        seen.append(config.task)
+
+    refused: list[int] = []
+    results = train_aside(runs, begin, aside=aside, at_once=3)
+    assert seen == ["bfs", "insertion_sort", "binary_search"]
+    assert 1 <= len(refused) <= 2  # once for each of those that were there before it, no more
+    alone = [run_to_the_end(task.config, Path(folder))[1] for task, folder in runs_in(tmp_path / "alone")]
+    assert scores(results) == scores(alone)
+
+
+def test_one_that_finds_too_little_memory_alone_fails(tmp_path):
+    def begin(config: TrainConfig) -> None:
+        raise MemoryTakenError("training needs more than there is")
+
+    with pytest.raises(MemoryTakenError, match="training needs more") as error:
+        train_aside(runs_in(tmp_path, TASKS[:1]), begin)
+    assert error.value.__notes__ == [f"while training {tmp_path / 'bfs'}"]
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])

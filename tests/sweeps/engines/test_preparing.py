@@ -102,6 +102,7 @@ def test_runs_that_were_compiled_ahead_end_as_they_do_alone(tmp_path):
     assert scores_of(list(outcome.done)) == scores_alone(tmp_path / "alone", *cells)
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # torch's compiler looks at it
 def test_to_prepare_a_run_leaves_nothing_in_its_folder(tmp_path, traced):
     (run,) = compiled_runs(tmp_path, "bfs")
     prepare(run, CPU)

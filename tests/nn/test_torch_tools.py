@@ -155,12 +155,7 @@ def test_onnx_runtime_agrees(options: LayerOptions, tmp_path):
         path,
         dynamo=True,
         verbose=False,
-        dynamic_shapes={
-            "nodes": {1: size},
-            "edges": {1: size, 2: size},
-            "node_mask": {1: size},
-            "bias": {1: size, 2: size},
-        },
+        dynamic_shapes={"nodes": {1: size}, "edges": pairs, "node_mask": {1: size}, "bias": pairs},
     )
     session = onnxruntime.InferenceSession(path)
     inputs = torch.randn(2, 9, 4), torch.randn(2, 9, 9, 3), torch.rand(2, 9) < 0.7, torch.randn(2, 9, 9)

@@ -184,7 +184,7 @@ class RelationalTransformerLayer(Pretrained):
         if is_bare and kernels.fits_one_kernel(self, nodes, edges):
             return LayerOutput(*kernels.whole_layer(nodes, edges, dict(self.named_parameters())))
         arguments = nodes, edges, node_mask, attention_mask, attention_bias, globals
-        if self.options.gradient_checkpointing and self.training and torch.is_grad_enabled():
+        if self.options.gradient_checkpointing and self.training and _can_checkpoint():
             nodes, edges = checkpoint(self._update, *arguments, use_reentrant=False)
         else:
             nodes, edges = self._update(*arguments)
@@ -268,3 +268,9 @@ class RelationalTransformerLayer(Pretrained):
         parts += [] if self.edge_update is not None else ["update_edges=False"]
         parts += [] if self.options == PUBLISHED else [f"options={self.options}"]
         return ", ".join(parts)
+
+
+def _can_checkpoint() -> bool:
+    """Whether something may be computed again: torch's checkpoints know nothing of vmap and the gradients of
+    `torch.func`, under which all is kept."""
+    return torch.is_grad_enabled() and torch._C._functorch.peek_interpreter_stack() is None

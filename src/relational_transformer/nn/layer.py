@@ -60,8 +60,8 @@ class RelationalTransformerLayer(Pretrained):
         edge_size: channels of an edge vector, d_e; may differ from node_size.
         num_heads: attention heads.
         head_size: channels of one head; node_size / num_heads if not given, but their product need not be node_size.
-        node_hidden_size: hidden width of the node feed-forward, d_nh; 2 · node_size if not given, as in most graph
-            transformers (the paper searched from 4 to 128, for node sizes of 192 to 384).
+        node_hidden_size: hidden width of the node feed-forward, d_nh; 2 · node_size if not given, as in other graph
+            transformers. (The paper searched among 4 to 90, and took 32 for a node_size of 192.)
         edge_hidden_sizes: hidden widths of the edge update, (d_eh1, d_eh2).
         update_edges: without it the edges pass through unchanged.
         dropout: on each update before it is added to its residual.

@@ -12,7 +12,14 @@ import relational_transformer
 
 REPOSITORY = Path(__file__).parents[1]
 DOCS = REPOSITORY / "docs"
-RUNNABLE = ("relational-attention.md", "quickstart.md", "molecules.md", "saving.md", "look-inside.md")
+RUNNABLE = (
+    "relational-attention.md",
+    "quickstart.md",
+    "molecules.md",
+    "saving.md",
+    "look-inside.md",
+    "larger-graphs.md",
+)
 
 sys.path.insert(0, str(DOCS / "tools"))
 

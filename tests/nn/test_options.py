@@ -6,6 +6,7 @@ from itertools import product
 import pytest
 import torch
 from torch import Tensor
+from torch.func import functional_call
 
 from relational_transformer import (
     LayerOptions,
@@ -149,6 +150,20 @@ class TestGradientCheckpointing:
             kept.append(sum(tensor.numel() for tensor in saved))
             del output
         assert kept[1] < 0.1 * kept[0]
+
+    def test_keeps_everything_under_the_transforms_of_torch(self):
+        plain, again = make_layer(), make_layer(options=LayerOptions(gradient_checkpointing=True))
+        parameters, (nodes, edges) = dict(plain.named_parameters()), make_graph()
+
+        def loss(layer: RelationalTransformerLayer, parameters: dict[str, Tensor]) -> Tensor:
+            return functional_call(layer, parameters, (nodes, edges)).nodes.square().sum()
+
+        expected = torch.func.grad(lambda parameters: loss(plain, parameters))(parameters)
+        for name, gradient in torch.func.grad(lambda parameters: loss(again, parameters))(parameters).items():
+            torch.testing.assert_close(gradient, expected[name])
+        stacked = {name: torch.stack([value.detach()] * 3).requires_grad_() for name, value in parameters.items()}
+        torch.vmap(lambda parameters: loss(again, parameters))(stacked).sum().backward()
+        torch.testing.assert_close(stacked["node_output.weight"].grad[1], expected["node_output.weight"])
 
     def test_does_nothing_in_evaluation(self, monkeypatch: pytest.MonkeyPatch):
         layer = make_layer(options=LayerOptions(gradient_checkpointing=True)).eval()

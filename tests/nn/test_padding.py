@@ -6,13 +6,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from relational_transformer import RelationalAttention, causal_mask, relational_attention
+from relational_transformer import LayerOptions, RelationalAttention, causal_mask, relational_attention
 from relational_transformer.nn import EdgeUpdate, edge_update
 from relational_transformer.nn.kernels import use_kernels
 from tests.nn.graphs import make_graph, make_layer, make_stack, randomise
 
 PADDINGS = [0.0, 1e30, -torch.inf, torch.inf, torch.nan]
 SEEDS = range(4)
+VARIANT = LayerOptions(pre_norm=True, norm="rms", activation="swiglu", log_scaling_size=3)
 
 
 def some_nodes(*batch: int, num_nodes: int = 5) -> Tensor:
@@ -167,9 +168,10 @@ def test_edge_update_as_a_function():
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("update_edges", [True, False])
-def test_a_layer(update_edges: bool, seed: int):
+@pytest.mark.parametrize("options", [LayerOptions(), VARIANT], ids=["published", "variant"])
+def test_a_layer(update_edges: bool, options: LayerOptions, seed: int):
     torch.manual_seed(seed)
-    layer = make_layer(update_edges=update_edges)
+    layer = make_layer(update_edges=update_edges, options=options)
     (nodes, edges), present = make_graph(2, num_nodes=5), some_nodes(2)
     pairs = pairs_of(present)
     for mask in (None, causal_mask(5)):
@@ -181,8 +183,9 @@ def test_a_layer(update_edges: bool, seed: int):
         )
 
 
-def test_a_layer_whose_nodes_do_not_hear_along_some_edges():
-    layer, (nodes, edges) = make_layer(), make_graph(num_nodes=5)
+@pytest.mark.parametrize("options", [LayerOptions(), VARIANT], ids=["published", "variant"])
+def test_a_layer_whose_nodes_do_not_hear_along_some_edges(options: LayerOptions):
+    layer, (nodes, edges) = make_layer(options=options), make_graph(num_nodes=5)
     mask = causal_mask(5)
     assert_padding_does_not_matter(
         lambda *graph: [layer(*graph, attention_mask=mask).nodes],
@@ -194,9 +197,10 @@ def test_a_layer_whose_nodes_do_not_hear_along_some_edges():
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("mode", ["cat", "core", "att"])
-def test_a_model(mode: str, seed: int):
+@pytest.mark.parametrize("options", [LayerOptions(), VARIANT], ids=["published", "variant"])
+def test_a_model(mode: str, options: LayerOptions, seed: int):
     torch.manual_seed(seed)
-    model = make_stack(global_input_size=2, global_mode=mode)
+    model = make_stack(global_input_size=2, global_mode=mode, options=options)
     nodes, edges, globals, present = torch.randn(2, 5, 4), torch.randn(2, 5, 5, 3), torch.randn(2, 2), some_nodes(2)
     pairs = pairs_of(present)
 
@@ -213,8 +217,9 @@ def test_a_model(mode: str, seed: int):
         assert_padding_does_not_matter(run, fill, [present, pairs], model)
 
 
-def test_a_graph_without_any_node():
-    model = make_stack()
+@pytest.mark.parametrize("options", [LayerOptions(), VARIANT], ids=["published", "variant"])
+def test_a_graph_without_any_node(options: LayerOptions):
+    model = make_stack(options=options)
     nodes, edges = torch.full((2, 3, 4), torch.nan), torch.full((2, 3, 3, 3), torch.inf)
     nodes[0], edges[0] = 1.0, 1.0
     present = torch.tensor([[True], [False]])

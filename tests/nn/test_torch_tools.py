@@ -7,8 +7,14 @@ import pytest
 import torch
 from torch.func import functional_call, stack_module_state, vmap
 
-from relational_transformer import RelationalTransformer, RelationalTransformerLayer
+from relational_transformer import LayerOptions, RelationalTransformer, RelationalTransformerLayer
 from tests.nn.graphs import make_graph, make_layer, make_stack
+
+PUBLISHED = LayerOptions()
+VARIANT = LayerOptions(pre_norm=True, norm="rms", activation="swiglu", log_scaling_size=5)
+OTHER = LayerOptions(activation="gelu", attention_dropout=0.5, gradient_checkpointing=True)
+"""Which drops and checkpoints in training alone."""
+every_option = pytest.mark.parametrize("options", [PUBLISHED, VARIANT, OTHER], ids=["published", "variant", "other"])
 
 
 @pytest.fixture
@@ -20,21 +26,24 @@ def _quiet_tools():
 
 
 @pytest.mark.usefixtures("_quiet_tools")
-def test_compiles_as_one_graph_for_varying_sizes():
-    layer = make_layer()
+@every_option
+def test_compiles_as_one_graph_for_varying_sizes(options: LayerOptions):
+    layer = make_layer(options=options).eval()
     torch.compiler.reset()
     compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend="aot_eager")
     for num_nodes in (3, 5, 9):
         nodes, edges = make_graph(2, num_nodes=num_nodes)
-        mask = torch.rand(2, num_nodes) < 0.8
-        for ours, expected in zip(compiled(nodes, edges, mask), layer(nodes, edges, mask), strict=True):
+        mask, bias = torch.rand(2, num_nodes) < 0.8, torch.randn(2, num_nodes, num_nodes)
+        arguments = {"node_mask": mask} | ({} if options == PUBLISHED else {"attention_bias": bias})
+        for ours, expected in zip(compiled(nodes, edges, **arguments), layer(nodes, edges, **arguments), strict=True):
             torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_quiet_tools")
-def test_compiles_with_inductor_forward_and_backward():
-    layer = make_layer()
+@pytest.mark.parametrize("options", [PUBLISHED, VARIANT, LayerOptions(gradient_checkpointing=True)], ids=str)
+def test_compiles_with_inductor_forward_and_backward(options: LayerOptions):
+    layer = make_layer(options=options)
     torch.compiler.reset()
     compiled = torch.compile(layer, fullgraph=True, dynamic=True)
     for num_nodes in (3, 5, 9):
@@ -49,9 +58,12 @@ def test_compiles_with_inductor_forward_and_backward():
             torch.testing.assert_close(ours, expected, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("mode", ["cat", "core", "att"])
-def test_vmap_over_stacked_parameters(mode: str):
-    models = [make_stack(global_input_size=2, global_mode=mode) for _ in range(3)]
+@pytest.mark.parametrize(
+    ("mode", "options"),
+    [("cat", PUBLISHED), ("core", PUBLISHED), ("att", PUBLISHED), ("core", VARIANT), ("att", OTHER)],
+)
+def test_vmap_over_stacked_parameters(mode: str, options: LayerOptions):
+    models = [make_stack(global_input_size=2, global_mode=mode, options=options).eval() for _ in range(3)]
     parameters, buffers = stack_module_state(models)
     nodes, edges, globals = torch.randn(3, 2, 4, 4), torch.randn(3, 2, 4, 4, 3), torch.randn(3, 2, 2)
 
@@ -65,8 +77,9 @@ def test_vmap_over_stacked_parameters(mode: str):
         torch.testing.assert_close(together[1][k], alone.edges, rtol=1e-4, atol=1e-5)
 
 
-def test_autocast_stays_close_and_finite():
-    layer = make_layer(node_size=32, edge_size=16, num_heads=4, head_size=8)
+@pytest.mark.parametrize("options", [PUBLISHED, VARIANT], ids=["published", "variant"])
+def test_autocast_stays_close_and_finite(options: LayerOptions):
+    layer = make_layer(node_size=32, edge_size=16, num_heads=4, head_size=8, options=options)
     nodes, edges = make_graph(2, num_nodes=9, node_size=32, edge_size=16)
     exact = layer(nodes, edges)
     with torch.autocast("cpu", torch.bfloat16):
@@ -78,10 +91,11 @@ def test_autocast_stays_close_and_finite():
     assert all(parameter.grad is None or parameter.grad.isfinite().all() for parameter in layer.parameters())
 
 
-def test_whole_model_in_bfloat16_and_double():
+@every_option
+def test_whole_model_in_bfloat16_and_double(options: LayerOptions):
     for dtype in (torch.bfloat16, torch.float64):
-        layer = make_layer().to(dtype)
-        out = layer(*(tensor.to(dtype) for tensor in make_graph(2)))
+        layer = make_layer(options=options).to(dtype)
+        out = layer(*(tensor.to(dtype) for tensor in make_graph(2)), attention_bias=torch.zeros(2, 4, 4, dtype=dtype))
         assert out.nodes.dtype == out.edges.dtype == dtype
 
 
@@ -99,20 +113,26 @@ def test_a_model_that_could_be_kernels_is_exported_for_any_number_of_nodes():
 
 
 @pytest.mark.usefixtures("_quiet_tools")
-def test_torch_export_with_a_dynamic_number_of_nodes():
-    model = make_stack()
-    nodes, edges = torch.randn(2, 6, 4), torch.randn(2, 6, 6, 3)
+@every_option
+def test_torch_export_with_a_dynamic_number_of_nodes(options: LayerOptions):
+    model = make_stack(options=options).eval()
+    nodes, edges, bias = torch.randn(2, 6, 4), torch.randn(2, 6, 6, 3), torch.randn(2, 6, 6)
     size = torch.export.Dim("num_nodes", min=2, max=64)
-    program = torch.export.export(
-        model, (nodes, edges), dynamic_shapes={"nodes": {1: size}, "edges": {1: size, 2: size}}
-    )
-    nodes, edges = torch.randn(2, 9, 4), torch.randn(2, 9, 9, 3)
-    torch.testing.assert_close(program.module()(nodes, edges).nodes, model(nodes, edges).nodes, rtol=1e-4, atol=1e-5)
+    shapes = {"nodes": {1: size}, "edges": {1: size, 2: size}}
+    arguments = {} if options == PUBLISHED else {"attention_bias": bias}
+    if arguments:
+        shapes["attention_bias"] = {1: size, 2: size}
+    program = torch.export.export(model, (nodes, edges), arguments, dynamic_shapes=shapes)
+    nodes, edges, bias = torch.randn(2, 9, 4), torch.randn(2, 9, 9, 3), torch.randn(2, 9, 9)
+    arguments = {"attention_bias": bias} if arguments else {}
+    ours, expected = program.module()(nodes, edges, **arguments), model(nodes, edges, **arguments)
+    torch.testing.assert_close(ours.nodes, expected.nodes, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_quiet_tools")
-def test_onnx_runtime_agrees(tmp_path):
+@every_option
+def test_onnx_runtime_agrees(options: LayerOptions, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
 
@@ -121,25 +141,25 @@ def test_onnx_runtime_agrees(tmp_path):
             super().__init__()
             self.model = model
 
-        def forward(self, nodes, edges, node_mask):
-            out = self.model(nodes, edges, node_mask=node_mask)
+        def forward(self, nodes, edges, node_mask, bias):
+            out = self.model(nodes, edges, node_mask=node_mask, attention_bias=None if options == PUBLISHED else bias)
             return out.nodes, out.edges
 
-    module = Masked(make_stack()).eval()
+    module = Masked(make_stack(options=options)).eval()
     size = torch.export.Dim("num_nodes", min=2, max=64)
-    inputs = torch.randn(2, 6, 4), torch.randn(2, 6, 6, 3), torch.rand(2, 6) < 0.7
-    path = tmp_path / "model.onnx"
+    inputs = torch.randn(2, 6, 4), torch.randn(2, 6, 6, 3), torch.rand(2, 6) < 0.7, torch.randn(2, 6, 6)
+    path, pairs = tmp_path / "model.onnx", {1: size, 2: size}
     torch.onnx.export(
         module,
         inputs,
         path,
         dynamo=True,
         verbose=False,
-        dynamic_shapes={"nodes": {1: size}, "edges": {1: size, 2: size}, "node_mask": {1: size}},
+        dynamic_shapes={"nodes": {1: size}, "edges": pairs, "node_mask": {1: size}, "bias": pairs},
     )
     session = onnxruntime.InferenceSession(path)
-    inputs = torch.randn(2, 9, 4), torch.randn(2, 9, 9, 3), torch.rand(2, 9) < 0.7
+    inputs = torch.randn(2, 9, 4), torch.randn(2, 9, 9, 3), torch.rand(2, 9) < 0.7, torch.randn(2, 9, 9)
     names = [argument.name for argument in session.get_inputs()]
-    outputs = session.run(None, {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)})
+    outputs = session.run(None, {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=False)})
     for ours, expected in zip(outputs, module(*inputs), strict=True):
         np.testing.assert_allclose(ours, expected.detach().numpy(), rtol=1e-4, atol=1e-5)

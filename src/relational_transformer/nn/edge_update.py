@@ -166,7 +166,7 @@ class EdgeUpdate(nn.Module):
 
     `message_in` reads the concatenation (e_ij, e_ji, n_j, n_i), in that order (and the global vector, if there is one),
     but is applied piece by piece: the nodes' pieces N times instead of N². A Linear or LayerNorm that is wrapped or
-    quantised, or has hooks, is called.
+    quantised, or has hooks, is called. `options` are those of the layer.
 
     Shapes: edges [..., N, N, edge_size], nodes [..., N, node_size] -> edges [..., N, N, edge_size].
 

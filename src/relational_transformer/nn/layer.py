@@ -60,8 +60,8 @@ class RelationalTransformerLayer(Pretrained):
         edge_size: channels of an edge vector, d_e; may differ from node_size.
         num_heads: attention heads.
         head_size: channels of one head; node_size / num_heads if not given, but their product need not be node_size.
-        node_hidden_size: hidden width of the node feed-forward, d_nh; 2 · node_size if not given, as in most graph
-            transformers (the paper searched from 4 to 128, for node sizes of 192 to 384).
+        node_hidden_size: hidden width of the node feed-forward, d_nh; 2 · node_size if not given, as in other graph
+            transformers. (The paper searched among 4 to 90, and took 32 for a node_size of 192.)
         edge_hidden_sizes: hidden widths of the edge update, (d_eh1, d_eh2).
         update_edges: without it the edges pass through unchanged.
         dropout: on each update before it is added to its residual.
@@ -184,7 +184,7 @@ class RelationalTransformerLayer(Pretrained):
         if is_bare and kernels.fits_one_kernel(self, nodes, edges):
             return LayerOutput(*kernels.whole_layer(nodes, edges, dict(self.named_parameters())))
         arguments = nodes, edges, node_mask, attention_mask, attention_bias, globals
-        if self.options.gradient_checkpointing and self.training and torch.is_grad_enabled():
+        if self.options.gradient_checkpointing and self.training and _can_checkpoint():
             nodes, edges = checkpoint(self._update, *arguments, use_reentrant=False)
         else:
             nodes, edges = self._update(*arguments)
@@ -268,3 +268,9 @@ class RelationalTransformerLayer(Pretrained):
         parts += [] if self.edge_update is not None else ["update_edges=False"]
         parts += [] if self.options == PUBLISHED else [f"options={self.options}"]
         return ", ".join(parts)
+
+
+def _can_checkpoint() -> bool:
+    """Whether something may be computed again: torch's checkpoints know nothing of vmap and the gradients of
+    `torch.func`, under which all is kept."""
+    return torch.is_grad_enabled() and torch._C._functorch.peek_interpreter_stack() is None

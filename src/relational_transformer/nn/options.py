@@ -28,7 +28,8 @@ class LayerOptions:
         log_scaling_size: the size of graph at which scores of attention are as published. The scores of a node that
             attends to n nodes are multiplied by log n / log log_scaling_size (Chiang & Cholak, 2022; Nakanishi, 2025),
             which keeps attention as sharp on larger graphs. None: they are the same for every n.
-        gradient_checkpointing: a layer keeps its inputs alone for the backward pass, and computes the rest again.
+        gradient_checkpointing: in training a layer keeps its inputs alone for the backward pass, and computes the rest
+            again; under the transforms of `torch.func` it keeps everything.
 
     Fused kernels and identities that are the published layer's stand in where the options leave its equations as they
     are; elsewhere the same is computed without them.

@@ -61,8 +61,11 @@ class RelationalTransformer(Pretrained):
     Nodes and edges may be given in parts (a tuple of tensors whose channels add up to the input size): the input
     projection acts on their concatenation without building it.
 
+    The other arguments are those of `RelationalTransformerLayer`, `options` among them.
+
     Shapes: nodes [..., N, node_input_size], edges [..., N, N, edge_input_size], globals [..., global_input_size];
-    masks as in `RelationalTransformerLayer`: whatever absent nodes hold reaches nothing.
+    masks as in `RelationalTransformerLayer`: whatever absent nodes hold reaches nothing. All layers have the same
+    `attention_bias` [..., H, N, N]; for scores with a core node it is zero.
 
     >>> model = RelationalTransformer(
     ...     7, 4, node_size=32, edge_size=16, num_heads=4, head_size=8, node_hidden_size=64, num_layers=2

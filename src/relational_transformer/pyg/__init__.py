@@ -7,21 +7,27 @@ sets.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .model import RelationalGraphModel
 from .packing import Packing
+from .sampler import SizeBucketSampler
 from .sparse_attention import SparseAttentionOutput, sparse_relational_attention
 from .sparse_edge_update import mean_of_reverse_edges
 
 if TYPE_CHECKING:
     from .conv import RelationalTransformerConv
+    from .encodings import AddPairEncodings
 
 __all__ = [
+    "AddPairEncodings",
     "Packing",
+    "RelationalGraphModel",
     "RelationalTransformerConv",
+    "SizeBucketSampler",
     "SparseAttentionOutput",
     "mean_of_reverse_edges",
     "sparse_relational_attention",
 ]
-_NEED_PYG = {"RelationalTransformerConv": ".conv"}
+_NEED_PYG = {"AddPairEncodings": ".encodings", "RelationalTransformerConv": ".conv"}
 """Names whose modules import PyG, which takes seconds, and where they are."""
 
 

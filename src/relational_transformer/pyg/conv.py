@@ -190,10 +190,9 @@ class RelationalTransformerConv(Pretrained, MessagePassing):
             )
         else:
             nodes, edges, attention = self._run_complete(nodes, edges, edge_index, batch, return_attention_weights)
-        output = (nodes, edges) if self.return_edges else (nodes,)
-        if return_attention_weights and attention is not None:
-            return *output, attention
-        return output if self.return_edges else nodes
+        if attention is None or not return_attention_weights:
+            return (nodes, edges) if self.return_edges else nodes
+        return (nodes, edges, attention) if self.return_edges else (nodes, attention)
 
     def _edge_vectors(self, edge_index: Tensor, edge_attr: Tensor | None) -> Tensor:
         if self.some_edge is not None:

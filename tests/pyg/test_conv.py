@@ -325,7 +325,8 @@ class LargestTensor(TorchDispatchMode):
         return result
 
 
-def test_no_tensor_of_a_hundred_thousand_edges_is_larger_than_their_projections():
+def test_no_tensor_of_a_hundred_thousand_edges_is_wider_than_the_hidden_layer_of_their_update():
+    """Queries, keys and values of edges are made some at a time."""
     num_nodes, num_edges, channels = 20_000, 100_000, 16
     conv = RelationalTransformerConv(channels, channels, heads=2, edge_dim=4, edge_channels=8)
     edge_index = torch.randint(num_nodes, (2, num_edges))
@@ -334,4 +335,4 @@ def test_no_tensor_of_a_hundred_thousand_edges_is_larger_than_their_projections(
         (x.sum() + edge_attr.sum()).backward()
     assert x.isfinite().all()
     assert edge_attr.shape == (num_edges, 8)
-    assert largest.numel == 3 * channels * num_edges  # queries, keys and values of the edges
+    assert largest.numel == conv.edge_hidden_channels[0] * num_edges

@@ -18,8 +18,9 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
 
     The yielded dictionary fills as the model runs. It maps the name of each `RelationalAttention` in the model to the
     weights of its calls, [..., H, Nq, Nk], detached. A recurrent model calls its layers once per step. Fused kernels
-    are off meanwhile. A compiled model cannot be recorded: pass the model that was compiled. Sparse layers of PyG have
-    `return_attention_weights` instead.
+    are off meanwhile. A compiled model cannot be recorded: pass the model that was compiled. A PyG convolution has two
+    attentions, of which it calls one: `layer.attention` in its complete mode, and `sparse_attention` in the sparse one,
+    whose weights are those of the edges, [E, H].
 
     >>> from relational_transformer import RelationalTransformer
     >>> model = RelationalTransformer(
@@ -34,7 +35,7 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
     """
     if not isinstance(model, nn.Module):
         raise ValueError(f"model must be a torch.nn.Module, got {shown(model)}")
-    attentions = {name: module for name, module in model.named_modules() if isinstance(module, RelationalAttention)}
+    attentions = {name: module for name, module in model.named_modules() if _gives_weights(module)}
     if not attentions:
         raise ValueError(f"no relational attention is inside this {type(model).__name__}")
     if any("_orig_mod" in name.split(".") for name in attentions):  # as torch.compile names the original
@@ -54,3 +55,8 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
             hooks.callback(attention.register_forward_pre_hook(ask, with_kwargs=True).remove)
             hooks.callback(attention.register_forward_hook(keep).remove)
         yield recorded
+
+
+def _gives_weights(module: nn.Module) -> bool:
+    """Whether a module takes `need_weights`, and returns `weights`. Classes of other rooms say so themselves."""
+    return isinstance(module, RelationalAttention) or getattr(module, "gives_attention_weights", False)

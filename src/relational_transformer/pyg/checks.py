@@ -29,14 +29,39 @@ def check_rows(name: str, tensor: Any, rows: int, meaning: str, *, axes: tuple[i
         raise ValueError(f"{name} must have a row for each of the {rows} {meaning}, got shape {list(tensor.shape)}")
 
 
-def check_edge_index(edge_index: Any, num_nodes: int, what: str, beside: Tensor | None) -> None:
-    """PyG's edge_index [2, E], between so many nodes, on the device of `what`, the tensor `beside`."""
+def check_pair(name: str, values: Any) -> tuple[Any, Any]:
+    """Two values, for sources and targets."""
+    if len(values) != 2:
+        raise ValueError(f"{name} must be one or two (sources, targets), got {shown(values)}")
+    return values[0], values[1]
+
+
+def check_node_lists(name: str, nodes: Any) -> tuple[Any, Any]:
+    """The sources, None where all nodes are one list, and the targets."""
+    if not isinstance(nodes, tuple | list):
+        return None, nodes
+    sources, targets = check_pair(name, nodes)
+    for number, given in enumerate((sources, targets)):
+        if given is None:
+            raise ValueError(f"{name}[{number}] must be a tensor, got None: both sources and targets have vectors here")
+    return sources, targets
+
+
+def check_edge_index(
+    edge_index: Any, num_nodes: int, what: str, beside: Tensor | None, num_sources: int | None = None
+) -> None:
+    """PyG's edge_index [2, E], between so many nodes, on the device of `what`, the tensor `beside`. With `num_sources`
+    the sources are another list."""
     if not isinstance(edge_index, Tensor):
         raise ValueError(f"edge_index must be [2, E], sources above targets, got {type(edge_index).__name__}")
     check_dense("edge_index", edge_index)
     if edge_index.dim() != 2 or edge_index.shape[0] != 2:
         raise ValueError(f"edge_index must be [2, E], sources above targets, got shape {list(edge_index.shape)}")
-    check_numbers("edge_index", edge_index, num_nodes)
+    if num_sources is None:
+        check_numbers("edge_index", edge_index, num_nodes)
+    else:
+        check_numbers("edge_index[0]", edge_index[0], num_sources)
+        check_numbers("edge_index[1]", edge_index[1], num_nodes)
     if beside is not None:
         check_device("edge_index", edge_index, what, beside)
 
@@ -63,6 +88,8 @@ def check_numbers(name: str, numbers: Tensor, count: float) -> None:
         return
     least, most = (int(one) for one in numbers.aminmax())
     if least < 0 or most >= count:
+        if count == 0:
+            raise ValueError(f"{name} must be empty where there are no nodes, got {numbers.numel()} numbers")
         allowed = "0 or more" if count == math.inf else f"between 0 and {count - 1}, the last node"
         raise ValueError(f"all numbers in {name} must be {allowed}, got {least if least < 0 else most}")
     if count == math.inf and most >= MOST_GRAPHS:

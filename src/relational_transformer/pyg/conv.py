@@ -1,6 +1,6 @@
 """The relational transformer layer as a PyG convolution."""
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -18,19 +18,22 @@ from relational_transformer.nn.checks import (
     check_tensor,
 )
 from relational_transformer.nn.initialization import truncated_normal_
+from relational_transformer.nn.plain import is_plain
 from relational_transformer.nn.saving.pretrained import Pretrained
 
-from .checks import check_batch, check_edge_index, check_rows
+from .checks import check_batch, check_edge_index, check_node_lists, check_pair, check_rows
 from .input_projection import LazyLinear, input_projection
+from .message_passing import MessagePassing
 from .packing import Packing
-from .sparse_attention import attend_along_edges
+from .sparse_attention import SparseAttention, SparseAttentionOutput
 from .sparse_edge_update import sparse_edge_update
 
 Mode = Literal["sparse", "complete"]
 AttentionWeights = tuple[Tensor, Tensor]
+Output = Tensor | tuple[Tensor, Tensor] | tuple[Tensor, AttentionWeights] | tuple[Tensor, Tensor, AttentionWeights]
 
 
-class RelationalTransformerConv(Pretrained):
+class RelationalTransformerConv(Pretrained, MessagePassing):
     r"""`RelationalTransformerLayer` on PyG's node and edge lists: updates nodes **and** edges.
 
     An edge $j \to i$ of `edge_index` is $e_{ij}$: node i attends to node j along it,
@@ -52,9 +55,13 @@ class RelationalTransformerConv(Pretrained):
     In both modes `no_edge` also stands for $e_{ji}$ where there is no edge back, so that the sparse mode is the
     dense layer with the adjacency as its attention mask, and on complete graphs both modes are one.
 
+    The sparse mode takes ``x=(sources, targets)`` too, two lists of nodes with the edges between them: the targets hear
+    from the sources, new targets are returned, and no edge leads back.
+
     Args:
         in_channels: channels of `x`; -1 takes them from the first input. Where they are not `out_channels` (and always
-            with -1) a Linear comes first.
+            with -1) a Linear comes first. Two numbers are for sources and targets, with a Linear each; one list of
+            nodes is then read as both.
         out_channels: channels of a node vector, in the layer and in what it returns.
         heads: attention heads.
         edge_dim: channels of `edge_attr`; -1 takes them from the first input; None where there is no `edge_attr`, and
@@ -66,6 +73,8 @@ class RelationalTransformerConv(Pretrained):
         mode: ``sparse`` or ``complete``.
         update_edges: without it the edge vectors pass through (after their Linear, if there is one).
         dropout: on each update before it is added to its residual.
+        return_edges: without it the new `x` alone is returned, as PyG's containers (`GPSConv`, `HeteroConv`,
+            `to_hetero`) expect, and there is no edge update, which nothing would read.
 
     Shapes: x [N, in_channels], edge_index [2, E], edge_attr [E, edge_dim] (or [E] for one channel), batch [N], in any
     order -> x [N, out_channels], edge_attr [E, edge_channels].
@@ -81,7 +90,7 @@ class RelationalTransformerConv(Pretrained):
 
     def __init__(
         self,
-        in_channels: int,
+        in_channels: int | tuple[int, int],
         out_channels: int,
         heads: int = 1,
         *,
@@ -93,14 +102,15 @@ class RelationalTransformerConv(Pretrained):
         mode: Mode = "sparse",
         update_edges: bool = True,
         dropout: float = 0.0,
+        return_edges: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__(aggr=None)
         check_size(out_channels=out_channels, heads=heads)
         optional = {"edge_channels": edge_channels, "head_channels": head_channels, "hidden_channels": hidden_channels}
         check_size(**{name: size for name, size in optional.items() if size is not None})
         edge_hidden_channels = check_sizes("edge_hidden_channels", edge_hidden_channels, "two hidden widths")
         check_choice("mode", mode, get_args(Mode))
-        check_flag(update_edges=update_edges)
+        check_flag(update_edges=update_edges, return_edges=return_edges)
         check_number("dropout", dropout, below=1.0)
         if heads * (head_channels or 1) > LARGEST_SIZE:
             raise ValueError(f"heads x head_channels must be at most {LARGEST_SIZE}, got {heads} x {head_channels}")
@@ -119,6 +129,7 @@ class RelationalTransformerConv(Pretrained):
         self.mode: Mode = mode
         self.update_edges = update_edges
         self.dropout = dropout
+        self.return_edges = return_edges
 
         self.layer = RelationalTransformerLayer(
             node_size=out_channels,
@@ -127,10 +138,17 @@ class RelationalTransformerConv(Pretrained):
             head_size=self.head_channels,
             node_hidden_size=self.hidden_channels,
             edge_hidden_sizes=edge_hidden_channels,
-            update_edges=update_edges,
+            update_edges=update_edges and return_edges,
             dropout=dropout,
         )
-        self.node_input = input_projection("in_channels", in_channels, out_channels)
+        self.sparse_attention = SparseAttention(heads)
+        if isinstance(in_channels, tuple | list):
+            source_channels, target_channels = check_pair("in_channels", in_channels)
+            self.source_input = input_projection("in_channels[0]", source_channels, out_channels)
+            self.node_input = input_projection("in_channels[1]", target_channels, out_channels)
+        else:
+            self.source_input = None
+            self.node_input = input_projection("in_channels", in_channels, out_channels)
         self.edge_input = None if edge_dim is None else input_projection("edge_dim", edge_dim, self.edge_channels)
         self.no_edge = nn.Parameter(torch.empty(self.edge_channels))
         self.some_edge = nn.Parameter(torch.empty(self.edge_channels)) if edge_dim is None else None
@@ -138,7 +156,7 @@ class RelationalTransformerConv(Pretrained):
 
     def reset_parameters(self) -> None:
         self.layer.reset_parameters()
-        for linear in (self.node_input, self.edge_input):
+        for linear in (self.source_input, self.node_input, self.edge_input):
             if isinstance(linear, ConcatLinear | LazyLinear):
                 linear.reset_parameters()
         for vector in (self.no_edge, self.some_edge):
@@ -147,26 +165,34 @@ class RelationalTransformerConv(Pretrained):
 
     def forward(
         self,
-        x: Tensor,
+        x: Tensor | tuple[Tensor, Tensor],
         edge_index: Tensor,
         edge_attr: Tensor | None = None,
         batch: Tensor | None = None,
         return_attention_weights: bool = False,
-    ) -> tuple[Tensor, Tensor] | tuple[Tensor, Tensor, AttentionWeights]:
-        """New `x` and `edge_attr`; with `return_attention_weights` also `(edge_index, weights [.., heads])`.
+    ) -> Output:
+        """New `x`, and `edge_attr` unless `return_edges` is off; with `return_attention_weights` also
+        `(edge_index, weights [.., heads])`.
 
         The weights are those of the edges in the sparse mode, and of all pairs of nodes of a graph in the complete one.
         `batch` [N] says which graph a node belongs to; the sparse mode follows the edges and does not need it.
         """
-        self._check(x, edge_index, edge_attr, batch)
+        sources, targets = self._check(x, edge_index, edge_attr, batch)
         check_flag(return_attention_weights=return_attention_weights)
         edge_index, batch = edge_index.long(), None if batch is None else batch.long()
-        nodes, edges = self.node_input(x), self._edge_vectors(edge_index, edge_attr)
+        nodes, edges = self.node_input(targets), self._edge_vectors(edge_index, edge_attr)
         if self.mode == "sparse":
-            nodes, edges, attention = self._run_sparse(nodes, edges, edge_index)
+            senders = nodes
+            if sources is not None or self.source_input is not None:
+                senders = (self.source_input or self.node_input)(targets if sources is None else sources)
+            nodes, edges, attention = self._run_sparse(
+                senders, nodes, edges, edge_index, is_bipartite=sources is not None
+            )
         else:
             nodes, edges, attention = self._run_complete(nodes, edges, edge_index, batch, return_attention_weights)
-        return (nodes, edges, attention) if attention is not None and return_attention_weights else (nodes, edges)
+        if attention is None or not return_attention_weights:
+            return (nodes, edges) if self.return_edges else nodes
+        return (nodes, edges, attention) if self.return_edges else (nodes, attention)
 
     def _edge_vectors(self, edge_index: Tensor, edge_attr: Tensor | None) -> Tensor:
         if self.some_edge is not None:
@@ -175,17 +201,32 @@ class RelationalTransformerConv(Pretrained):
         assert self.edge_input is not None
         return self.edge_input(edge_attr.unsqueeze(-1) if edge_attr.dim() == 1 else edge_attr)
 
-    def _run_sparse(self, nodes: Tensor, edges: Tensor, edge_index: Tensor) -> tuple[Tensor, Tensor, AttentionWeights]:
+    def _run_sparse(
+        self, senders: Tensor, nodes: Tensor, edges: Tensor, edge_index: Tensor, *, is_bipartite: bool
+    ) -> tuple[Tensor, Tensor, AttentionWeights]:
+        messages, weights = self._attend(senders, nodes, edges, edge_index)
         layer = self.layer
-        # What edges bring is added up in the precision of the weights, whatever autocast chose for the products.
-        node_qkv = layer.attention.node_qkv(nodes).to(self.no_edge.dtype)
-        messages, weights = attend_along_edges(node_qkv, layer.attention.edge_qkv(edges), edge_index, self.heads)
         nodes = layer.node_norm(nodes + self._drop(layer.node_output(messages)))
         update = layer.node_feed_forward_out(layer.node_feed_forward_in(nodes).relu())
         nodes = layer.node_feed_forward_norm(nodes + self._drop(update))
         if layer.edge_update is not None:
-            edges = sparse_edge_update(layer.edge_update, edges, nodes, edge_index, self.no_edge)
+            senders = senders if is_bipartite else nodes
+            edges = sparse_edge_update(layer.edge_update, edges, senders, nodes, edge_index, self.no_edge)
         return nodes, edges, (edge_index, weights)
+
+    def _attend(self, senders: Tensor, nodes: Tensor, edges: Tensor, edge_index: Tensor) -> SparseAttentionOutput:
+        attention = self.layer.attention
+        # What edges bring is added up in the precision of the weights, whatever autocast chose for the products.
+        precise = self.no_edge.dtype
+        query, key, value = attention.node_qkv(nodes).to(precise).chunk(3, dim=-1)  # [N, H·D] each
+        if senders is not nodes:
+            _, key, value = attention.node_qkv(senders).to(precise).chunk(3, dim=-1)
+        if not is_plain(attention.edge_qkv):
+            return self.sparse_attention(query, key, value, attention.edge_qkv(edges), edge_index)
+        # The biases of the edges' projection act on every edge alike: they are added to the nodes.
+        of_query, of_key, of_value = attention.edge_qkv.bias.chunk(3)
+        nodes_qkv = query + of_query, key + of_key, value + of_value
+        return self.sparse_attention(*nodes_qkv, edges, edge_index, attention.edge_qkv.weight)
 
     def _run_complete(
         self, nodes: Tensor, edges: Tensor, edge_index: Tensor, batch: Tensor | None, need_weights: bool
@@ -205,13 +246,25 @@ class RelationalTransformerConv(Pretrained):
     def _drop(self, update: Tensor) -> Tensor:
         return F.dropout(update, self.dropout, self.training)
 
-    def _check(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, batch: Tensor | None) -> None:
-        check_tensor("x", x)
-        if x.dim() != 2:
-            raise ValueError(f"x must be [N, in_channels], got shape {list(x.shape)}")
-        if self.in_channels not in (-1, x.shape[-1]):
-            raise ValueError(f"x must have {self.in_channels} channels in its last axis, got shape {list(x.shape)}")
-        check_edge_index(edge_index, x.shape[0], "x", x)
+    def _check(
+        self,
+        x: Tensor | tuple[Tensor, Tensor],
+        edge_index: Tensor,
+        edge_attr: Tensor | None,
+        batch: Tensor | None,
+    ) -> tuple[Tensor | None, Tensor]:
+        """The sources, where they are a list of their own, and the targets."""
+        sources, targets = check_node_lists("x", x)
+        if self.mode != "sparse" and (sources is not None or isinstance(self.in_channels, tuple | list)):
+            raise ValueError("x and in_channels must be one each in mode='complete': all nodes attend to each other")
+        channels = self.in_channels if isinstance(self.in_channels, tuple | list) else [self.in_channels] * 2
+        if sources is None:
+            self._check_nodes("x", targets, *channels)
+        else:
+            self._check_nodes("x[0]", sources, channels[0])
+            self._check_nodes("x[1]", targets, channels[1])
+        num_sources = None if sources is None else sources.shape[0]
+        check_edge_index(edge_index, targets.shape[0], "x", targets, num_sources=num_sources)
         if (edge_attr is None) != (self.edge_dim is None):
             expected = "None" if self.edge_dim is None else "given"
             raise ValueError(f"edge_attr must be {expected} for a layer with edge_dim={self.edge_dim}")
@@ -220,8 +273,18 @@ class RelationalTransformerConv(Pretrained):
             check_rows("edge_attr", edge_attr, edge_index.shape[1], "edges", axes=(1, 2))
             if self.edge_dim not in (-1, 1 if edge_attr.dim() == 1 else edge_attr.shape[-1]):
                 raise ValueError(f"edge_attr must be [E, {self.edge_dim}], got shape {list(edge_attr.shape)}")
-        check_alike("the weights", self.no_edge, x=x, edge_attr=edge_attr)
-        check_batch(batch, x.shape[0], "x", x)
+        check_alike("the weights", self.no_edge, edge_attr=edge_attr)
+        check_batch(batch, targets.shape[0], "x", targets)
+        return sources, targets
+
+    def _check_nodes(self, name: str, nodes: Any, *channels: Any) -> None:
+        check_tensor(name, nodes)
+        if nodes.dim() != 2:
+            raise ValueError(f"{name} must be [N, in_channels], got shape {list(nodes.shape)}")
+        for number in channels:
+            if number not in (-1, nodes.shape[-1]):
+                raise ValueError(f"{name} must have {number} channels in its last axis, got shape {list(nodes.shape)}")
+        check_alike("the weights", self.no_edge, **{name: nodes})
 
     def __repr__(self) -> str:
         parts = [str(self.in_channels), str(self.out_channels), f"heads={self.heads}"]

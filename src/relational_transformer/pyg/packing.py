@@ -35,8 +35,13 @@ class Packing:
     """[2, E]: source, target."""
 
     @classmethod
-    def of(cls, edge_index: Tensor, num_nodes: int, batch: Tensor | None = None) -> "Packing":
-        """The packing of a batch: `edge_index` [2, E], and `batch` [num_nodes], the graph of each node."""
+    def of(
+        cls, edge_index: Tensor, num_nodes: int, batch: Tensor | None = None, num_graphs: int | None = None
+    ) -> "Packing":
+        """The packing of a batch: `edge_index` [2, E], and `batch` [num_nodes], the graph of each node.
+
+        `num_graphs` is for batches whose last graphs may have no nodes.
+        """
         check_count("num_nodes", num_nodes)
         check_edge_index(edge_index, num_nodes, "edge_index", None)
         check_batch(batch, num_nodes, "edge_index", edge_index)
@@ -50,7 +55,11 @@ class Packing:
                 f"edges must join nodes of one graph, but edge {number} leads from node {int(source[number])} of graph "
                 f"{int(batch[source[number]])} to node {int(target[number])} of graph {int(batch[target[number]])}"
             )
-        sizes = batch.bincount()
+        if num_graphs is not None:
+            check_count("num_graphs", num_graphs)
+        sizes = batch.bincount(minlength=num_graphs or 0)
+        if num_graphs is not None and sizes.shape[0] > num_graphs:
+            raise ValueError(f"batch must number {num_graphs} graphs (num_graphs), got {sizes.shape[0]}")
         order = batch.argsort(stable=True)
         first = sizes.cumsum(0) - sizes  # the place in `order` where each graph begins
         slot = torch.empty_like(batch)
@@ -77,6 +86,16 @@ class Packing:
         dense = missing.to(edges.dtype).expand(num_graphs, num_nodes, num_nodes, -1)
         return dense.index_put(self._pairs(), edges)
 
+    def pack_pairs(self, pairs: Tensor) -> Tensor:
+        """Dense edges [graphs, nodes, nodes, size] of a list [P, size] with a row for each pair (i, j) of nodes of one
+        graph, graph by graph and in rows of i; zeros where there is no pair."""
+        graph, i, j = self.pair_places()
+        check_rows("pairs", pairs, graph.shape[0], "pairs of nodes that share a graph")
+        check_device("pairs", pairs, "the packing", self.slot)
+        num_graphs, num_nodes = self.node_mask.shape
+        dense = pairs.new_zeros(num_graphs, num_nodes, num_nodes, pairs.shape[-1])
+        return dense.index_put((graph, i, j), pairs)
+
     def unpack_nodes(self, dense: Tensor) -> Tensor:
         """The list [N, size] of dense nodes [graphs, nodes, size]."""
         self._check_dense("dense", dense, 1)
@@ -89,10 +108,15 @@ class Packing:
 
     def all_pairs(self) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
         """All pairs of nodes that share a graph: as an edge_index [2, P], and as indices (graph, i, j) of each."""
-        graph, i, j = (self.node_mask.unsqueeze(-1) & self.node_mask.unsqueeze(-2)).nonzero(as_tuple=True)
+        graph, i, j = self.pair_places()
         number = self.slot.new_zeros(self.node_mask.shape)
         number[self.graph, self.slot] = torch.arange(len(self.slot), device=self.slot.device)
         return torch.stack([number[graph, j], number[graph, i]]), (graph, i, j)
+
+    def pair_places(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Graph, i and j of all pairs of nodes that share a graph, graph by graph and in rows of i, [P] each."""
+        graph, i, j = (self.node_mask.unsqueeze(-1) & self.node_mask.unsqueeze(-2)).nonzero(as_tuple=True)
+        return graph, i, j
 
     def _pairs(self) -> tuple[Tensor, Tensor, Tensor]:
         source, target = self.edge_index

@@ -3,12 +3,13 @@
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from relational_transformer.nn.checks import check_alike, check_positive, check_tensor, check_vectors, shown
 
 from .checks import check_edge_index, check_rows
+from .edge_chunks import ChunkedAttention, runs_in_chunks
 
 
 class SparseAttentionOutput(NamedTuple):
@@ -75,22 +76,78 @@ def sparse_relational_attention(
     if list(edge_weight.shape) != [3 * size, edges.shape[-1]]:
         raise ValueError(f"edge_weight must be [3 x {size}, {edges.shape[-1]}], got shape {list(edge_weight.shape)}")
     check_alike("query", query, key=key, value=value, edges=edges, edge_weight=edge_weight)
-    node_qkv = torch.cat([query, key, value], dim=-1)
-    return attend_along_edges(node_qkv, F.linear(edges, edge_weight), edge_index.long(), num_heads)
+    return _attend(query, key, value, edges, edge_weight, edge_index.long(), num_heads)
 
 
-def attend_along_edges(node_qkv: Tensor, edge_qkv: Tensor, edge_index: Tensor, num_heads: int) -> SparseAttentionOutput:
-    """`sparse_relational_attention` of queries, keys and values, of nodes [N, 3·H·D] and of edges [E, 3·H·D]."""
+class SparseAttention(nn.Module):
+    """`attend_along_edges` as a module without parameters, so that `record_attention` sees its weights.
+
+    >>> attention, edge_index = SparseAttention(num_heads=2), torch.tensor([[0, 1], [2, 2]])
+    >>> attention(torch.zeros(3, 8), torch.zeros(3, 8), torch.zeros(3, 8), torch.zeros(2, 24), edge_index).weights
+    tensor([[0.5000, 0.5000],
+            [0.5000, 0.5000]])
+    """
+
+    gives_attention_weights = True
+
+    def __init__(self, num_heads: int) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        edges: Tensor,
+        edge_index: Tensor,
+        edge_weight: Tensor | None = None,
+        need_weights: bool = True,
+    ) -> SparseAttentionOutput:
+        """`edges` are vectors [E, edge_size] for `edge_weight`, or their queries, keys and values [E, 3·H·D] already.
+
+        `need_weights` is there since `record_attention` asks for it; the weights are always given.
+        """
+        if edge_weight is None:
+            return attend_along_edges(query, key, value, edges, edge_index, self.num_heads)
+        return _attend(query, key, value, edges, edge_weight, edge_index, self.num_heads)
+
+    def extra_repr(self) -> str:
+        return f"num_heads={self.num_heads}"
+
+
+def _attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    edges: Tensor,
+    edge_weight: Tensor,
+    edge_index: Tensor,
+    num_heads: int,
+) -> SparseAttentionOutput:
+    """`sparse_relational_attention` of what is known to fit, between two lists of nodes."""
+    if runs_in_chunks(query, key, value, edges, edge_weight) and edges.shape[0]:
+        return SparseAttentionOutput(
+            *ChunkedAttention.apply(query, key, value, edges, edge_weight, edge_index, num_heads)
+        )
+    return attend_along_edges(query, key, value, F.linear(edges, edge_weight), edge_index, num_heads)
+
+
+def attend_along_edges(
+    query: Tensor, key: Tensor, value: Tensor, edge_qkv: Tensor, edge_index: Tensor, num_heads: int
+) -> SparseAttentionOutput:
+    """The same, of the queries, keys and values of edges [E, 3·H·D]. `query` [Nq, H·D] is of the nodes that hear, `key`
+    and `value` [Nk, H·D] are of those they hear from."""
     source, target = edge_index
-    query, key, value = node_qkv.chunk(3, dim=-1)  # [N, H·D] each
     edge_query, edge_key, edge_value = edge_qkv.chunk(3, dim=-1)  # [E, H·D] each
     num_nodes, head_size = query.shape[0], query.shape[1] // num_heads
-    products = (query[target] + edge_query) * (key[source] + edge_key)
+    products = (query.index_select(0, target) + edge_query) * (key.index_select(0, source) + edge_key)
     # Scores and softmax in float32 at least, as in the dense attention.
     precise = torch.promote_types(products.dtype, torch.float32)
     scores = products.unflatten(-1, (num_heads, head_size)).sum(-1, dtype=precise) * head_size**-0.5  # [E, H]
     weights = softmax_by_target(scores, target, num_nodes).to(products.dtype)
-    values = (value[source] + edge_value).unflatten(-1, (num_heads, head_size)) * weights.unsqueeze(-1)
+    values = value.index_select(0, source) + edge_value
+    values = values.unflatten(-1, (num_heads, head_size)) * weights.unsqueeze(-1)
     messages = values.new_zeros(num_nodes, num_heads * head_size).index_add(0, target, values.flatten(1))
     return SparseAttentionOutput(messages, weights)
 
@@ -105,6 +162,6 @@ def softmax_by_target(scores: Tensor, target: Tensor, num_nodes: int) -> Tensor:
     # Taking away the maximum changes no weight, so it needs no gradient.
     largest = scores.new_full((num_nodes, scores.shape[1]), -torch.inf)
     largest = largest.scatter_reduce(0, rows, scores.detach(), reduce="amax")
-    exponentials = (scores - largest[target]).exp()
+    exponentials = (scores - largest.index_select(0, target)).exp()
     totals = torch.zeros_like(largest).index_add(0, target, exponentials)
-    return exponentials / totals[target]
+    return exponentials / totals.index_select(0, target)

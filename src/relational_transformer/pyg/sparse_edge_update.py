@@ -11,36 +11,45 @@ from relational_transformer.nn.plain import is_plain
 from .checks import check_count, check_edge_index, check_rows
 
 
-def sparse_edge_update(update: EdgeUpdate, edges: Tensor, nodes: Tensor, edge_index: Tensor, no_edge: Tensor) -> Tensor:
+def sparse_edge_update(
+    update: EdgeUpdate, edges: Tensor, senders: Tensor, receivers: Tensor, edge_index: Tensor, no_edge: Tensor
+) -> Tensor:
     r"""What `update` makes of the edges of a list: $e'_{ij} = \phi(e_{ij}, e_{ji}, n_j, n_i)$.
 
-    Where there is no edge from i back to j, $e_{ji}$ is `no_edge`; where there are several, it is their mean.
+    Where there is no edge from i back to j, $e_{ji}$ is `no_edge`; where there are several, it is their mean. No edge
+    leads back where `senders` and `receivers` are not one list of nodes.
 
-    Shapes: edges [E, edge_size], nodes [N, node_size], edge_index [2, E] (source j, target i), no_edge [edge_size] ->
-    [E, edge_size].
+    Shapes: edges [E, edge_size], senders and receivers [N, node_size], edge_index [2, E] (source j, target i),
+    no_edge [edge_size] -> [E, edge_size].
     """
-    hidden = _hidden(update, edges, nodes, edge_index, no_edge)
+    hidden = _hidden(update, edges, senders, receivers, edge_index, no_edge)
     change = update.message_out(hidden.relu())
     middle = update.norm(edges + F.dropout(change, update.dropout, update.training))
     change = update.feed_forward_out(update.feed_forward_in(middle).relu())
     return update.feed_forward_norm(middle + F.dropout(change, update.dropout, update.training))
 
 
-def _hidden(update: EdgeUpdate, edges: Tensor, nodes: Tensor, edge_index: Tensor, no_edge: Tensor) -> Tensor:
+def _hidden(
+    update: EdgeUpdate, edges: Tensor, senders: Tensor, receivers: Tensor, edge_index: Tensor, no_edge: Tensor
+) -> Tensor:
     """What `message_in` makes of (e_ij, e_ji, n_j, n_i), [E, hidden]."""
     source, target = edge_index
+
+    def reverse(values: Tensor, missing: Tensor) -> Tensor:
+        if senders is not receivers:
+            return missing.expand_as(values)
+        return _mean_of_reverse_edges(values, edge_index, senders.shape[0], missing)
+
     if not is_plain(update.message_in):
-        reverse = _mean_of_reverse_edges(edges, edge_index, nodes.shape[0], no_edge)
-        return update.message_in(torch.cat([edges, reverse, nodes[source], nodes[target]], dim=-1))
+        ends = [senders.index_select(0, source), receivers.index_select(0, target)]
+        return update.message_in(torch.cat([edges, reverse(edges, no_edge), *ends], dim=-1))
     # Projected first: the hidden layer is smaller than edges and nodes, and it is what is gathered.
     sizes = [update.edge_size, update.edge_size, update.node_size, update.node_size]
     own_weight, reverse_weight, sender_weight, receiver_weight = update.message_in.weight.split(sizes, dim=1)
-    reverse = _mean_of_reverse_edges(
-        F.linear(edges, reverse_weight), edge_index, nodes.shape[0], F.linear(no_edge, reverse_weight)
-    )
-    senders = F.linear(nodes, sender_weight, update.message_in.bias)
-    receivers = F.linear(nodes, receiver_weight)
-    return F.linear(edges, own_weight) + reverse + senders[source] + receivers[target]
+    hidden = F.linear(edges, own_weight)
+    hidden = hidden + reverse(F.linear(edges, reverse_weight), F.linear(no_edge, reverse_weight))
+    hidden = hidden + F.linear(senders, sender_weight, update.message_in.bias).index_select(0, source)
+    return hidden + F.linear(receivers, receiver_weight).index_select(0, target)
 
 
 def mean_of_reverse_edges(values: Tensor, edge_index: Tensor, num_nodes: int, missing: Tensor) -> Tensor:
@@ -66,13 +75,19 @@ def mean_of_reverse_edges(values: Tensor, edge_index: Tensor, num_nodes: int, mi
 
 
 def _mean_of_reverse_edges(values: Tensor, edge_index: Tensor, num_nodes: int, missing: Tensor) -> Tensor:
-    if values.shape[0] == 0:
-        return values
+    num_edges = values.shape[0]
     source, target = edge_index.long()  # there may be more than 2^31 pairs of nodes
-    pairs, pair = (target * num_nodes + source).unique(return_inverse=True)  # sorted numbers of the pairs (i, j)
-    counts = pair.bincount(minlength=pairs.shape[0]).unsqueeze(-1)
-    means = values.new_zeros(pairs.shape[0], values.shape[1]).index_add(0, pair, values) / counts
+    pairs, order = (target * num_nodes + source).sort()  # numbers of the pairs (i, j)
+    # Edges of one pair stand together: each is counted where the first of them stands. No size depends on how many
+    # pairs there are, which an exporter could not know.
+    first = torch.searchsorted(pairs, pairs)
+    group = torch.empty_like(first).scatter(0, order, first)
+    counts = values.new_zeros(num_edges).index_add(0, group, values.new_ones(num_edges))
+    sums = values.new_zeros(num_edges, values.shape[1]).index_add(0, group, values)
     wanted = source * num_nodes + target
-    position = torch.searchsorted(pairs, wanted).clamp(max=pairs.shape[0] - 1)
-    exists = (pairs[position] == wanted).unsqueeze(-1)
-    return means[position].where(exists, missing)
+    position = torch.searchsorted(pairs, wanted)
+    # A last place for pairs that come after all of them; without edges there is no other.
+    exists = torch.cat([pairs, pairs.new_full((1,), -1)]).index_select(0, position) == wanted
+    position = position.where(exists, 0)
+    means = sums.index_select(0, position) / counts.index_select(0, position).unsqueeze(-1)
+    return means.where(exists.unsqueeze(-1), missing)

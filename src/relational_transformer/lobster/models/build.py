@@ -1,6 +1,6 @@
 """From a configuration to a model."""
 
-from relational_transformer.regression import LayeredModel
+from relational_transformer.regression.model import LayeredModel
 
 from ..settings import BaselineSettings, ModelName, RelationalSettings, Settings
 from .baselines import DenseGAT, DenseGCN, baseline_model

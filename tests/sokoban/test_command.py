@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from relational_transformer.cli import main
-from relational_transformer.commands.terminal import keyboard
 from relational_transformer.runs import RunFolder
 from relational_transformer.sokoban import Recipe, SokobanConfig, load_agent, load_levels
 from relational_transformer.sokoban.chance import test_noise as noise_of_test
 from relational_transformer.sokoban.evaluation import Player, solved_levels
+from relational_transformer.sokoban.game import keyboard
 from relational_transformer.sokoban.game.rules import TIME_LIMIT
 from relational_transformer.sokoban.splits import remember_folder
 from tests.sokoban.small import LONG_CORRIDOR, ROOMS, write_levels

@@ -16,12 +16,11 @@ from rich.text import Text
 from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.sokoban import Levels, SokobanConfig, load_levels
 from relational_transformer.sokoban.chance import test_noise
+from relational_transformer.sokoban.game.keyboard import keys
 from relational_transformer.sokoban.game.pictures import Frame, frames, parse_moves, write_gif
 from relational_transformer.sokoban.game.rules import TIME_LIMIT
 from relational_transformer.sokoban.splits import generate_split
 from relational_transformer.sokoban.trained import agent_actions, levels_of_run, load_seed
-
-from .terminal.keyboard import keys
 
 LOOKS = {
     "#": ("  ", "on grey35"),

@@ -12,7 +12,11 @@ from torch import Tensor
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.over_seeds import Parameters
 from relational_transformer.fleet.precision import Precision
-from relational_transformer.regression import Evaluator, FleetStack, LayeredModel, TrainingStep, draw, group_by_size
+from relational_transformer.regression.batches import draw, group_by_size
+from relational_transformer.regression.evaluation import Evaluator
+from relational_transformer.regression.model import LayeredModel
+from relational_transformer.regression.stack import FleetStack
+from relational_transformer.regression.step import TrainingStep
 from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.runs.task import Evaluation, Optimiser, Start, Task
 
@@ -77,11 +81,11 @@ class LobsterTask(Task[LobsterConfig]):
         config, protocol, device = self.config, self.config.protocol, start.device
         validation = protocol.validation_graphs()
         check_memory(config.model, int(validation.num_nodes.max()), config.precision, device)
-        self.stack = FleetStack(start.model, start.compiled)
+        self.stack, self.training = FleetStack(start.model, start.compiled), load_split(protocol.train_graphs(), device)
         self.steps = TrainingStep(
             self.stack,
             start.fleet,
-            load_split(protocol.train_graphs(), device),
+            self.training,
             start.adam,
             batch_size=config.settings.batch_size,
             precision=config.precision,
@@ -104,7 +108,7 @@ class LobsterTask(Task[LobsterConfig]):
     def test(self, best: Parameters, tested: Sequence[bool]) -> dict[str, list[float]]:
         protocol = self.config.protocol
         plain = FleetStack(self.model, compiled=False)  # small graphs, seen once: compiling would take longer
-        seen = self.steps.split.thinned(protocol.evaluation_examples)
+        seen = self.training.thinned(protocol.evaluation_examples)
         return {
             "train": self._losses(plain, seen, best),
             "test": self._losses(self.stack, load_split(protocol.test_graphs(), self._device), best),

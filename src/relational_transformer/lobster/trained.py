@@ -9,7 +9,9 @@ import numpy as np
 import torch
 
 from relational_transformer.fleet.precision import set_matrix_products
-from relational_transformer.regression import Evaluator, FleetStack, LayeredModel
+from relational_transformer.regression.evaluation import Evaluator
+from relational_transformer.regression.model import LayeredModel
+from relational_transformer.regression.stack import FleetStack
 from relational_transformer.runs.checkpoint import load_trained
 from relational_transformer.runs.run_folder import RunFolder
 

@@ -24,7 +24,11 @@ WARMUP = Schedule(warmup_steps=1_000, decay="cosine")
 
 @dataclass(frozen=True)
 class MoleculeSettings:
-    """The model and its training."""
+    """The model and its training.
+
+    >>> MoleculeSettings(num_heads=4, head_size=16).node_size
+    64
+    """
 
     num_layers: int = 8
     num_heads: int = 8

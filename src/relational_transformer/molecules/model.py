@@ -20,7 +20,7 @@ from relational_transformer.nn.checks import (
 )
 from relational_transformer.nn.initialization import reset_linear
 from relational_transformer.nn.padding import present_edges, present_nodes
-from relational_transformer.regression import LayeredModel, RelationalStep, State, precise_linear
+from relational_transformer.regression.model import LayeredModel, RelationalStep, State, precise_linear
 
 from .distances import check_basis, distance_basis
 from .graphs import Molecules
@@ -222,7 +222,9 @@ class MoleculeRegressor(Pretrained):
         for name, tensor, axes in (("bonds", bonds, 2), ("positions", positions, 1)):
             if any(length != num_atoms for length in tensor.shape[-1 - axes : -1]):
                 raise ValueError(f"{name} must be of the {num_atoms} atoms, got shape {list(tensor.shape)}")
-        check_weights(self.network.first.node_input, atoms=atoms, bonds=bonds, positions=positions)
+        first = self.network.first
+        assert isinstance(first, MoleculeInput)
+        check_weights(first.node_input, atoms=atoms, bonds=bonds, positions=positions)
         if node_mask is None:
             raise ValueError("node_mask must be given, got None")
         check_mask("node_mask", node_mask, (num_atoms,), atoms)

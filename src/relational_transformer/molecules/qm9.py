@@ -42,6 +42,9 @@ class QM9:
         bonds: first atom, second atom (numbers within the molecule) and order, [B, 3].
         columns: the properties `COLUMNS` as the package has them, float64 [M, 15].
         sha256: of the package's files.
+
+    >>> load_qm9().counts()[0]  # methane: four hydrogens, one carbon  # doctest: +SKIP
+    array([4, 1, 0, 0, 0])
     """
 
     index: np.ndarray

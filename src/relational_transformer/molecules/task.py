@@ -11,7 +11,11 @@ from torch import Tensor
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.over_seeds import Parameters
 from relational_transformer.fleet.precision import Precision
-from relational_transformer.regression import Evaluator, FleetStack, LayeredModel, TrainingStep, draw, group_by_size
+from relational_transformer.regression.batches import draw, group_by_size
+from relational_transformer.regression.evaluation import Evaluator
+from relational_transformer.regression.model import LayeredModel
+from relational_transformer.regression.stack import FleetStack
+from relational_transformer.regression.step import TrainingStep
 from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.runs.task import FORWARD_AND_BACKWARD, Evaluation, Optimiser, Start, Task
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from relational_transformer.fleet.precision import set_matrix_products
-from relational_transformer.regression import FleetStack
+from relational_transformer.regression.stack import FleetStack
 from relational_transformer.runs.checkpoint import load_trained
 from relational_transformer.runs.run_folder import RunFolder
 

@@ -8,13 +8,12 @@ from torch import Tensor
 
 
 class Split(Protocol):
-    """All graphs of a split on the device; dense tensors are only made of those of a batch.
+    """All graphs of a split on the device; dense tensors are only made of those of a batch."""
 
-    Attributes:
-        host_num_nodes: nodes of every graph [M], on the host.
-    """
-
-    host_num_nodes: np.ndarray
+    @property
+    def host_num_nodes(self) -> np.ndarray:
+        """Nodes of every graph [M], on the host."""
+        ...
 
     def __len__(self) -> int: ...
 

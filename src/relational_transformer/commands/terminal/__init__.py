@@ -1,1 +1,1 @@
-"""What commands show in a terminal while they run, and read from its keyboard."""
+"""What commands show in a terminal while they run."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from relational_transformer.regression import LayeredModel, State, max_pool, precise_linear
+from relational_transformer.regression.model import LayeredModel, State, max_pool, precise_linear
 
 from ..data import NODE_INPUTS, GraphBatch
 from ..settings import BaselineSettings

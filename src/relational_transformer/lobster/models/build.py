@@ -1,6 +1,6 @@
 """Builds a model from its name and settings."""
 
-from relational_transformer.regression import LayeredModel
+from relational_transformer.regression.model import LayeredModel
 
 from ..settings import BaselineSettings, ModelName, RelationalSettings, Settings
 from .baselines import DenseGAT, DenseGCN, baseline_model

@@ -5,7 +5,7 @@ from torch.nn import functional as F
 
 from relational_transformer.nn import RelationalTransformerLayer
 from relational_transformer.nn.initialization import reset_linear
-from relational_transformer.regression import LayeredModel, RelationalStep, State, max_pool, precise_linear
+from relational_transformer.regression.model import LayeredModel, RelationalStep, State, max_pool, precise_linear
 
 from ..data import EDGE_INPUTS, NODE_INPUTS, GraphBatch
 from ..settings import RelationalSettings

@@ -170,7 +170,10 @@ def test_runs_of_both_protocols_stand_beside_each_other():
     for scene in page.facts["scenes"]:
         old, new = scene["runs"]
         assert old["said"].keys() - new["said"].keys() == {"pred_h"}
-        assert page.array(scene["truth"]["key"]).tolist() == sample("minimum", 1, scene["nodes"], 3).inputs["key"][0].tolist()
+        assert (
+            page.array(scene["truth"]["key"]).tolist()
+            == sample("minimum", 1, scene["nodes"], 3).inputs["key"][0].tolist()
+        )
 
 
 def test_layers_that_are_asked_for_are_kept_and_a_large_page_keeps_the_last_one_alone():

@@ -7,7 +7,7 @@ async function open(url, width) {
   frame.style.cssText = `border:0;width:${width}px;height:900px`;
   frame.src = url;
   document.body.append(frame);
-  for (let tries = 0; tries < 4000 && frame.contentDocument?.documentElement.dataset.ready !== "yes"; tries++) await sleep(25);
+  for (let tries = 0; tries < 4000 && frame.contentDocument?.documentElement?.dataset.ready !== "yes"; tries++) await sleep(25);
   return frame;
 }
 

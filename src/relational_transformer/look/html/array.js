@@ -43,7 +43,7 @@ const arrayView = {
 
   ordering(frame) {
     const name = frame.isResult ? facts.options.result_order : facts.options.order;
-    return name && frame.has(name) && frame.values(name) ? name : null;
+    return name && frame.has(name) && !frame.hidden.has(name) && frame.values(name) ? name : null;
   },
 
   bands(frame, seats, slot) {

@@ -31,7 +31,7 @@ function legendItem(feature, changed) {
   const text = [sign, element("code", {}, feature.name), element("span", {}, feature.words)];
   const item = element("li", {});
   if (feature.stage === "hint") {
-    const button = element("button", { type: "button", class: "chip", "aria-pressed": !hidden.has(feature.name) }, ...text);
+    const button = element("button", { type: "button", class: "chip", "aria-pressed": `${!hidden.has(feature.name)}` }, ...text);
     button.addEventListener("click", () => {
       if (!hidden.delete(feature.name)) hidden.add(feature.name);
       button.setAttribute("aria-pressed", !hidden.has(feature.name));

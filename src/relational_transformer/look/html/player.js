@@ -42,8 +42,9 @@ class Player {
       const where = nameOfStop(example, this.stopOf(example)), what = sentence(example, this.stopOf(example));
       return { where, text: this.examples.length > 1 ? `${example.nodes} nodes, ${where}: ${what}` : `${where}: ${what}` };
     });
-    this.where.textContent = told[0].where.replace("Step ", "").replace(" of ", " / ");
-    this.slider.setAttribute("aria-valuetext", told[0].where);
+    const longest = told[this.examples.findIndex((example) => example.result === this.last)];
+    this.where.textContent = longest.where.replace("Step ", "").replace(" of ", " / ");
+    this.slider.setAttribute("aria-valuetext", longest.where);
     this.words.textContent = told.map((one) => one.text).join(" ");
     this.show();
   }

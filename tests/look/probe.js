@@ -1,0 +1,94 @@
+// Opens each page in a frame as wide as a phone or a desk, uses it as a reader would, and writes down what it saw.
+
+const sleep = (time) => new Promise((done) => setTimeout(done, time));
+
+async function open(url, width) {
+  const frame = document.createElement("iframe");
+  frame.style.cssText = `border:0;width:${width}px;height:900px`;
+  frame.src = url;
+  document.body.append(frame);
+  for (let tries = 0; tries < 4000 && frame.contentDocument?.documentElement?.dataset.ready !== "yes"; tries++) await sleep(25);
+  return frame;
+}
+
+async function use(frame) {
+  const page = frame.contentDocument, view = frame.contentWindow;
+  const one = (what) => page.querySelector(what), all = (what) => [...page.querySelectorAll(what)];
+  const slider = one("input[type=range]"), last = +slider.max;
+  const press = (key) => page.dispatchEvent(new view.KeyboardEvent("keydown", { key, bubbles: true }));
+  const slide = (stop) => { slider.value = stop; slider.dispatchEvent(new view.Event("input")); };
+  const seen = { title: page.title, last, stops: [], width: page.documentElement.scrollWidth };
+  for (let stop = 0; stop <= last; stop++) {
+    slide(stop);
+    seen.stops.push({
+      where: slider.getAttribute("aria-valuetext"), words: one("#words").textContent,
+      bad: rows(page, "bad"), fresh: rows(page, "new"), alarms: all(".alarm, .fresh:not(.mark)").length,
+    });
+  }
+  slide(1);
+  press("ArrowRight");
+  seen.after_right = +slider.value;
+  press("Home");
+  seen.after_home = +slider.value;
+  press("m");
+  seen.after_m = +slider.value;
+  press("End");
+  seen.after_end = +slider.value;
+  press("ArrowLeft");
+  seen.after_left = +slider.value;
+  slide(0);
+  const play = one(".play"), setInterval = view.setInterval;
+  view.setInterval = (act) => setInterval.call(view, act, 2);  // nobody watches
+  play.click();
+  seen.while_playing = play.getAttribute("aria-label");
+  for (let tries = 0; tries < 6000 && play.getAttribute("aria-label") === "Pause"; tries++) await sleep(10);
+  seen.after_play = +slider.value;
+  slide(Math.min(2, last));
+  const node = one("svg.picture [data-place]");
+  node.dispatchEvent(new view.PointerEvent("pointerover", { bubbles: true, clientX: 50, clientY: 50 }));
+  seen.tooltip = one(".tooltip").hidden ? "" : one(".tooltip").textContent;
+  press("Escape");
+  seen.tooltip_gone = one(".tooltip").hidden;
+  const chip = one(".chip[aria-pressed=true]"), before = one(".panels").innerHTML;
+  if (chip) chip.click();
+  seen.chip_changes_picture = one(".panels").innerHTML !== before;
+  if (chip) chip.click();
+  const draw = one(".controls input[type=checkbox]"), lines = () => all(".picture g:nth-child(4) > *").length;
+  if (draw) draw.click();
+  seen.attention_lines = lines();
+  seen.squares = all(".squares rect").length;
+  const background = () => view.getComputedStyle(page.body).backgroundColor;
+  seen.backgrounds = [background()];
+  one(".theme").click();
+  seen.backgrounds.push(background());
+  seen.pictures = all("svg.picture").map((svg) => [svg.getBoundingClientRect().width, svg.children.length, svg.getAttribute("aria-label")]);
+  seen.unnamed = all("button, select, input").filter((one) => !one.getAttribute("aria-label") && !one.textContent.trim() && !one.closest("label")).length;
+  seen.live = one("#words").getAttribute("aria-live");
+  seen.focusable = slider.tabIndex;
+  return seen;
+}
+
+// Of the model's rows in the table of every value: "hint:node" of each cell of this class.
+function rows(page, kind) {
+  const found = [];
+  let hint = "";
+  for (const row of page.querySelectorAll(".strips tbody tr")) {
+    if (row.classList.contains("true")) hint = row.querySelector("th").textContent;
+    [...row.querySelectorAll("td:not(.by)")].forEach((cell, node) => cell.classList.contains(kind) && found.push(`${hint}:${node}`));
+  }
+  return found;
+}
+
+(async () => {
+  const results = {};
+  for (const [name, url, width] of PAGES) {
+    try {
+      const frame = await open(url, width);
+      results[name] = await use(frame);
+      frame.remove();
+    } catch (error) {
+      results[name] = { error: `${error}` };
+    }
+  }
+  await fetch("/seen", { method: "POST", body: JSON.stringify(results) });
+})();

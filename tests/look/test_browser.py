@@ -1,0 +1,157 @@
+"""Pages in a real browser, used as a reader would."""
+
+from pathlib import Path
+
+import pytest
+
+from relational_transformer.look.page import make_page
+from tests.look.browser import Seen, use_pages
+from tests.look.networks import Page, read_page, untrained
+
+PHONE, DESK = 390, 1280
+TASKS = {
+    "bfs": DESK,
+    "mst_kruskal": DESK,
+    "insertion_sort": PHONE,
+    "find_maximum_subarray_kadane": DESK,
+    "binary_search": DESK,
+    "activity_selector": PHONE,
+    "naive_string_matcher": PHONE,
+    "kmp_matcher": DESK,
+    "matrix_chain_order": PHONE,
+    "lcs_length": DESK,
+    "floyd_warshall": DESK,
+    "graham_scan": PHONE,
+    "segments_intersect": DESK,
+}
+"""Some of each kind of picture, and how wide the page is."""
+NODES = 6
+
+
+@pytest.fixture(scope="module")
+def texts() -> dict[str, str]:
+    pages = {task: make_page(task, [untrained(task)], nodes=(NODES,)) for task in TASKS}
+    pages["alone"] = make_page("dijkstra", nodes=(NODES,))
+    pages["two runs"] = make_page("bfs", [untrained("bfs", "one"), untrained("bfs", "<b>two", seed=1)], nodes=(NODES,))
+    modern = untrained("quicksort", protocol="modern")
+    pages["two sizes, modern"] = make_page("quicksort", [modern], nodes=(4, NODES))
+    return pages
+
+
+@pytest.fixture(scope="module")
+def browser(texts, tmp_path_factory) -> Seen:
+    """All pages, opened and used in one browser, one after the other."""
+    pages = {name: (text, TASKS.get(name, DESK)) for name, text in texts.items()}
+    return use_pages(tmp_path_factory.mktemp("pages"), Path(__file__).with_name("probe.js"), pages)
+
+
+def names(stage: str, page: Page) -> list[str]:
+    return [one["name"] for one in page.facts["features"] if one["stage"] == stage and one["location"] != "edge"]
+
+
+def cells_of(page: Page, stop: int, *, fresh: bool) -> list[str]:
+    """What the table has to mark at a stop, from the data alone."""
+    scene = page.facts["scenes"][0]
+    run, kinds = scene["runs"][0], {one["name"]: one["type"] for one in page.facts["features"]}
+    is_result = stop == scene["steps"]
+    found = []
+    for name in names("output" if is_result else "hint", page):
+        said, wrong, truth = (page.array(table[name]) for table in (run["said"], run["wrong"], scene["truth"]))
+        now, before = (wrong, wrong * 0) if is_result else (wrong[stop], wrong[stop - 1] if stop else wrong[0] * 0)
+        if kinds[name] == "mask_one":
+            places = {int(array if is_result else array[stop]) for array in (said, truth)} if now else set()
+            marked = sorted(places) if not fresh or not before else []
+        else:
+            marked = [
+                place
+                for place, value in enumerate(now.reshape(-1))
+                if value and not (fresh and before.reshape(-1)[place])
+            ]
+        found += [f"{name}:{place}" for place in marked]
+    return found
+
+
+ALL = [*TASKS, "alone", "two runs", "two sizes, modern"]
+
+
+def test_nothing_is_complained_of(browser):
+    assert browser.console == []
+    assert browser.pages.keys() == {*ALL}
+    assert [seen["error"] for seen in browser.pages.values() if "error" in seen] == []
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_mistakes_are_marked_where_the_data_says(browser, texts, task: str):
+    page, seen = read_page(texts[task]), browser.pages[task]
+    assert len(seen["stops"]) == page.facts["scenes"][0]["steps"] + 1
+    for stop, shown in enumerate(seen["stops"]):
+        assert shown["bad"] == cells_of(page, stop, fresh=False), stop
+        assert shown["fresh"] == cells_of(page, stop, fresh=True), stop
+    assert seen["stops"][0]["bad"] == [], "the first step is given"
+    assert seen["stops"][0]["alarms"] == 0
+    assert any(stop["alarms"] for stop in seen["stops"]), "a new mistake is marked in the picture"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_slider_keys_and_play_move_through_the_steps(browser, name: str):
+    seen = browser.pages[name]
+    last = seen["last"]
+    stops = [stop["where"] for stop in seen["stops"]]
+    assert stops == [*(f"Step {step} of {last - 1}" for step in range(last)), "Result"]
+    assert (seen["after_right"], seen["after_home"]) == (min(2, last), 0)
+    assert (seen["after_end"], seen["after_left"]) == (last, last - 1)
+    assert (seen["while_playing"], seen["after_play"]) == ("Pause", last)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_key_leads_to_the_next_new_mistake(browser, texts, task: str):
+    page = read_page(texts[task])
+    scene = page.facts["scenes"][0]
+    wrong = {name: page.array(place) for name, place in scene["runs"][0]["wrong"].items()}
+    stages = {one["name"]: one["stage"] for one in page.facts["features"]}
+    steps = [
+        step
+        for step in range(1, scene["steps"])
+        for name in wrong
+        if stages[name] == "hint" and wrong[name][step].any()
+    ]
+    assert browser.pages[task]["after_m"] == (steps[0] if steps else scene["steps"])
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_page_fits_its_screen_and_can_be_heard(browser, name: str):
+    seen = browser.pages[name]
+    assert seen["width"] <= TASKS.get(name, DESK), "the page is wider than the screen"
+    assert all(width > 150 and layers == 7 for width, layers, _ in seen["pictures"])
+    assert all(": " in label for *_, label in seen["pictures"])
+    assert (seen["live"], seen["focusable"], seen["unnamed"]) == ("polite", 0, 0)
+    words = [stop["words"] for stop in seen["stops"]]
+    assert all(stop["where"] in stop["words"] for stop in seen["stops"])
+    assert len(set(words)) > len(words) // 2
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_hovering_explains_chips_switch_and_colours_turn(browser, name: str):
+    seen = browser.pages[name]
+    assert seen["tooltip"].startswith(("node ", "pair "))
+    assert seen["tooltip_gone"] is True
+    assert seen["chip_changes_picture"] is True
+    light, dark = seen["backgrounds"]
+    assert light != dark
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_attention_is_drawn_as_lines_and_as_squares(browser, texts, task: str):
+    seen, nodes = browser.pages[task], read_page(texts[task]).facts["scenes"][0]["nodes"]
+    assert seen["squares"] == 2 * nodes**2
+    is_matrix = read_page(texts[task]).facts["view"] == "matrix"
+    assert (seen["attention_lines"] > 0) != is_matrix
+
+
+def test_two_runs_and_two_sizes_stand_beside_each_other(browser):
+    two, sizes = browser.pages["two runs"], browser.pages["two sizes, modern"]
+    assert len(two["pictures"]) == 3
+    assert [label.split(",")[0] for *_, label in two["pictures"]] == ["The algorithm", "one", "<b>two"]
+    assert len(sizes["pictures"]) == 4
+    assert sizes["stops"][1]["words"].count("nodes, Step") == 2
+    assert browser.pages["alone"]["stops"][2]["bad"] == []

@@ -273,4 +273,5 @@ class RelationalTransformerLayer(Pretrained):
 def _can_checkpoint() -> bool:
     """Whether something may be computed again: torch's checkpoints know nothing of vmap and the gradients of
     `torch.func`, under which all is kept."""
-    return torch.is_grad_enabled() and torch._C._functorch.peek_interpreter_stack() is None
+    stack = torch._C._functorch.peek_interpreter_stack()  # pyright: ignore[reportAttributeAccessIssue]
+    return torch.is_grad_enabled() and stack is None

@@ -60,7 +60,7 @@ class LayerOptions:
         """Whether norms and activations are the published layer's, and where it has them."""
         return (self.pre_norm, self.norm, self.activation) == (False, "layer", "relu")
 
-    def make_norm(self, size: int, **factory: Any) -> nn.Module:
+    def make_norm(self, size: int, **factory: Any) -> nn.LayerNorm | nn.RMSNorm:
         """A norm of vectors of this size."""
         return (nn.LayerNorm if self.norm == "layer" else nn.RMSNorm)(size, eps=EPSILON, **factory)
 

@@ -17,7 +17,7 @@ from relational_transformer.runs.checkpoint import load_trained
 from relational_transformer.runs.run_folder import RunFolder
 
 from .data import load_split, make_split
-from .evaluation import CHANNELS_AT_ONCE, size_of_parts
+from .evaluation import CHANNELS_AT_ONCE, size_of_chunks
 from .rollout import RolledStep, roll_out
 from .task import CLRSTask
 
@@ -143,7 +143,7 @@ def evaluate_hints(
 def chunks(network: Network, data: Trajectories, device: torch.device) -> Iterator[Batch]:
     """The examples in order of length, so many at once as there is room for."""
     at_once = max(1, CHANNELS_AT_ONCE[device.type] // (data.num_nodes**2 * network.hidden_size))
-    size, order = size_of_parts(len(data), at_once), np.argsort(data.lengths, kind="stable")
+    size, order = size_of_chunks(len(data), at_once), np.argsort(data.lengths, kind="stable")
     for start in range(0, len(data), size):
         yield load_split(network, data.select(order[start : start + size]), device).examples
 

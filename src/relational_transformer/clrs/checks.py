@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from relational_transformer.clrs.algorithms import IMPLEMENTATIONS
+from relational_transformer.clrs.algorithms import implementation_of
 from relational_transformer.clrs.classes import ALGORITHMS, STRING_MATCHERS
 from relational_transformer.clrs.feature import FeatureVersion, ProtocolName
 
@@ -72,7 +72,7 @@ def check_protocol(protocol: ProtocolName) -> ProtocolName:
 
 def check_length(name: str, length: Any, version: FeatureVersion, *, varied: bool = False) -> int:
     """A size of problem that the algorithm can work on, as an int; `varied` as the modern protocol trains."""
-    implementation = IMPLEMENTATIONS[name]
+    implementation = implementation_of(name)
     shortest = implementation.shortest
     if varied and implementation.shortest_varied is not None:
         shortest = implementation.shortest_varied

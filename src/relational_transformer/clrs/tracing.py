@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from relational_transformer.clrs.algorithm import OUT_OF_ROWS, Drawn
-from relational_transformer.clrs.algorithms import IMPLEMENTATIONS
+from relational_transformer.clrs.algorithms import implementation_of
 from relational_transformer.clrs.compiled import compiled_entry, entry
 from relational_transformer.clrs.feature import FeatureSpec, Location, Spec, Stage, Type
 from relational_transformer.clrs.trajectories import Arrays
@@ -54,7 +54,7 @@ class HintRecorder:
     """Traces batch after batch of drawn examples into hints [T, B, ...] that grow with the longest trace so far."""
 
     def __init__(self, name: str, spec: Spec, num_samples: int, num_nodes: int):
-        self._implementation = IMPLEMENTATIONS[name]
+        self._implementation = implementation_of(name)
         self._run = _runner(name)
         self._spec = spec
         self._num_nodes = num_nodes
@@ -132,7 +132,7 @@ def _run_examples(drawn, hints, outputs, ends, example, longest, row):
 
 @functools.cache
 def _runner(name: str) -> Callable[..., int]:
-    return compiled_entry(_run_examples, f"run_{name}", _trace=IMPLEMENTATIONS[name].trace)
+    return compiled_entry(_run_examples, f"run_{name}", _trace=implementation_of(name).trace)
 
 
 def _as_words(array: np.ndarray, leading: int) -> np.ndarray:

@@ -239,7 +239,8 @@ class EdgeUpdate(nn.Module):
                 nodes, edges = present_nodes(nodes, node_mask), present_edges(edges, node_mask)
         if not self.options.has_published_blocks or not all(is_plain(child) for child in self.children()):
             return self._call_modules(edges, nodes, globals)
-        assert isinstance(self.norm, nn.LayerNorm) and isinstance(self.feed_forward_norm, nn.LayerNorm)
+        assert isinstance(self.norm, nn.LayerNorm)
+        assert isinstance(self.feed_forward_norm, nn.LayerNorm)
         sizes = [self.edge_size, self.edge_size, self.node_size, self.node_size, self.global_size]
         own, reverse, sender, receiver, whole = self.message_in.weight.split(sizes, dim=1)
         senders = F.linear(nodes, sender, self.message_in.bias)

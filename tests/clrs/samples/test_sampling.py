@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from relational_transformer.clrs import ALGORITHMS, sample, tracing
+from relational_transformer.clrs.algorithms import implementation_of
+from relational_transformer.clrs.algorithms.graphs import GRAPHS
 from relational_transformer.clrs.samples import sampling
 
 
@@ -105,7 +107,8 @@ def test_shortest_length_works(name):
 
 def test_longer_traces_than_the_algorithm_says_are_impossible():
     """Rows are not checked in compiled code, so the bounds have to hold; here they do on many small examples."""
-    for name, implementation in sampling.IMPLEMENTATIONS.items():
+    for name in ALGORITHMS:
+        implementation = implementation_of(name)
         for length in (4, 5, 8):
             drawn = implementation.draw(sampling.open_stream(7), 200, length)
             data = sample(name, 200, length, seed=7, version="2.0")
@@ -115,8 +118,8 @@ def test_longer_traces_than_the_algorithm_says_are_impossible():
 
 def test_a_trace_that_runs_out_of_rows_is_run_again_with_more(monkeypatch):
     expected = sample("mst_kruskal", 20, 16, seed=8).digest()
-    implementation = replace(sampling.IMPLEMENTATIONS["mst_kruskal"], longest=lambda drawn: 2)
-    monkeypatch.setitem(sampling.IMPLEMENTATIONS, "mst_kruskal", implementation)
+    implementation = replace(GRAPHS["mst_kruskal"], longest=lambda drawn: 2)
+    monkeypatch.setitem(GRAPHS, "mst_kruskal", implementation)
     monkeypatch.setattr(tracing, "SCRATCH_BYTES", 1)
     assert sample("mst_kruskal", 20, 16, seed=8).digest() == expected
 

@@ -1,22 +1,19 @@
 """All thirty algorithms by name. Each file holds one class of the paper's table."""
 
-from relational_transformer.clrs.algorithm import Algorithm
-from relational_transformer.clrs.algorithms.divide_and_conquer import DIVIDE_AND_CONQUER
-from relational_transformer.clrs.algorithms.dynamic_programming import DYNAMIC_PROGRAMMING
-from relational_transformer.clrs.algorithms.geometry import GEOMETRY
-from relational_transformer.clrs.algorithms.graphs import GRAPHS
-from relational_transformer.clrs.algorithms.greedy import GREEDY
-from relational_transformer.clrs.algorithms.searching import SEARCHING
-from relational_transformer.clrs.algorithms.sorting import SORTING
-from relational_transformer.clrs.algorithms.strings import STRINGS
+from importlib import import_module
 
-IMPLEMENTATIONS: dict[str, Algorithm] = {
-    **DIVIDE_AND_CONQUER,
-    **DYNAMIC_PROGRAMMING,
-    **GEOMETRY,
-    **GRAPHS,
-    **GREEDY,
-    **SEARCHING,
-    **SORTING,
-    **STRINGS,
-}
+from relational_transformer.clrs.algorithm import Algorithm
+from relational_transformer.clrs.classes import CLASS_OF, AlgorithmClass
+
+FILES = {of: "searching" if of is AlgorithmClass.SEARCH else of.name.lower() for of in AlgorithmClass}
+
+
+def implementation_of(name: str) -> Algorithm:
+    """How an algorithm is drawn and traced. Its file is imported when one of its algorithms is first asked for.
+
+    >>> implementation_of("bellman_ford").shortest
+    1
+    """
+    file = FILES[CLASS_OF[name]]
+    algorithms: dict[str, Algorithm] = getattr(import_module(f".{file}", __name__), file.upper())
+    return algorithms[name]

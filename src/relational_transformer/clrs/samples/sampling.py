@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from relational_transformer.clrs.algorithms import IMPLEMENTATIONS
+from relational_transformer.clrs.algorithms import implementation_of
 from relational_transformer.clrs.checks import (
     check_count,
     check_length,
@@ -90,7 +90,7 @@ def trace(
 
     `length` counts both strings; of the hints, only those in `spec` are kept.
     """
-    implementation = IMPLEMENTATIONS[name]
+    implementation = implementation_of(name)
     draw = (implementation.draw_varied if varied else None) or implementation.draw
     one = draw(open_stream(0), 1, length)
     batch = max(1, BATCH_BYTES // sum(array.nbytes for array in one))

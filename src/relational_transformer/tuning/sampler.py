@@ -35,8 +35,8 @@ class GridDescentSampler(BaseSampler):
 
     Args:
         grid: hyperparameter -> its ordered values. The objective asks for each with `trial.suggest_categorical(name,
-        values)`, or for all of them with `suggest(trial, grid)`. Hyperparameters that are not on the grid are drawn at
-        random.
+            values)`, or for all of them with `suggest(trial, grid)`. Hyperparameters that are not on the grid are drawn
+            at random.
         default: the start of the search: hyperparameter -> one of its values, for any of the hyperparameters.
         seed: for reproducible choices; None takes one from the operating system.
 

@@ -96,7 +96,7 @@ MISFITS = {
         {**state_of(4), "finite": torch.zeros(2, dtype=torch.uint8)}, FINE
     ),
     r"steps is 6, expected 0 to 5": misfit(state_of(4), {**FINE, "steps": 6}),
-    r"steps is -1, and should lie": misfit(state_of(4), {**FINE, "steps": -1}),
+    r"steps is -1, expected 0 to 5": misfit(state_of(4), {**FINE, "steps": -1}),
     r"steps is a number, not an integer": misfit(state_of(4), {**FINE, "steps": 1.0}),
     r"seconds is missing": misfit(state_of(4), {"steps": 3}),
     r"not a checkpoint of this version": lambda folder: rewrite(folder.checkpoint, format="1"),
@@ -174,7 +174,9 @@ def test_the_checkpoint_of_a_result_is_read_or_none(folder: RunFolder) -> None:
     with pytest.raises(ValueError, match=f"{folder.checkpoint} is not the one that {folder.result} was made with"):
         read_best(folder, CONFIG, model(), 2)
     folder.checkpoint.write_bytes(bytes(1000))
-    with pytest.raises(ValueError, match=f"{folder.checkpoint} is damaged .*: delete {folder.result}, and rt train"):
+    with pytest.raises(
+        ValueError, match=f"{folder.checkpoint} is damaged .*: delete {folder.result} and run rt train again"
+    ):
         read_best(folder, CONFIG, model(), 2)
     folder.checkpoint.unlink()
     with pytest.raises(ValueError, match=f"{folder.checkpoint}, which {folder.result} was made with, is missing"):

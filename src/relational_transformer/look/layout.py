@@ -12,10 +12,10 @@ def place_nodes(adjacent: np.ndarray) -> np.ndarray:
     """Places in the unit square, [N, 2], of a graph's nodes; adjacent is bool [N, N].
 
     A crowded graph is a ring. Others are laid out by stress majorization (Gansner et al., 2004): distances on paper
-    like those along the edges.
+    like those along the edges. Node 0 is on the left and not below the middle.
 
-    >>> place_nodes(np.ones((4, 4), dtype=bool)).round(2).tolist()
-    [[0.5, 0.0], [1.0, 0.5], [0.5, 1.0], [0.0, 0.5]]
+    >>> place_nodes(np.eye(5, k=1, dtype=bool))[:, 0].round(1).tolist()  # a path
+    [0.0, 0.2, 0.5, 0.8, 1.0]
     """
     size = len(adjacent)
     joined = (adjacent | adjacent.T) & ~np.eye(size, dtype=bool)
@@ -51,9 +51,11 @@ def _majorize(places: np.ndarray, distances: np.ndarray) -> np.ndarray:
 
 
 def _fit(places: np.ndarray) -> np.ndarray:
-    """Turned so that the longer side lies across, and scaled to the unit square."""
+    """Turned so that the longer side lies across, with node 0 on the left and not below the middle, and scaled to the
+    unit square."""
     centred = places - places.mean(0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
     turned = centred @ axes.T
+    turned = np.where(turned[0] > 0, -turned, turned)
     low, high = turned.min(0), turned.max(0)
     return (turned - low) / np.maximum(high - low, 1e-6)

@@ -16,24 +16,24 @@ from relational_transformer.look.run import open_run
 
 @dataclass(frozen=True)
 class LookArguments:
-    """Write a page that steps through an algorithm on one example, and open it. With a run, what its network predicts
-    stands beside the truth at every step; with two runs, they stand beside each other. The page is one file and loads
-    nothing."""
+    """Write a page that steps through an algorithm on one example, and open it. With a run, the page shows what its
+    network predicts beside the truth at every step, and its attention; with two runs, it compares them. The page is one
+    file that loads nothing, so it can be sent to others."""
 
     runs: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
-    """Folders of runs of one algorithm; none, to see the algorithm alone."""
+    """The folders of one or two runs of the same algorithm; without any, the page shows the algorithm alone."""
     task: str | None = None
-    """The algorithm, where no run says it, such as dijkstra."""
+    """Without a run: the algorithm, such as dijkstra."""
     nodes: tuple[int, ...] = (16,)
-    """Size of the example; two sizes for two examples on one page."""
+    """The number of nodes of the example; two numbers make two examples on one page."""
     seed: int = 3
-    """Seed of the example."""
+    """The seed of the example."""
     trained_seed: int | None = None
-    """Which seed of a run to look at; by default the first that did not fail."""
+    """The seed of the run to look at; by default the first that did not fail."""
     layers: tuple[int, ...] = ()
-    """Layers whose attention is kept, from 1; by default all of them, as long as the page stays small."""
+    """The layers whose attention is shown, from 1; by default all, as long as the page stays small."""
     protocol: ProtocolName = "paper"
-    """The form of the data, where no run says it."""
+    """Without a run: the form of the data."""
     out: Path | None = None
     """The file to write; by default look-TASK.html."""
     open: bool = field(default=True)

@@ -31,20 +31,27 @@ class MoleculeSettings:
     """
 
     num_layers: int = 8
+    """Layers of the model."""
     num_heads: int = 8
+    """Attention heads."""
     head_size: int = 24
-    """Heads times head size is the size of nodes."""
+    """Size of a head. Heads times head size is the size of node vectors."""
     node_hidden_size: int = 384
+    """Hidden size of the nodes' feed-forward network."""
     edge_size: int = 96
+    """Size of edge vectors."""
     edge_hidden_sizes: tuple[int, int] = (96, 96)
+    """Hidden sizes of the two networks of the edge update."""
     distance_size: int = 64
-    """Centres of the distance basis."""
+    """The number of radial basis functions that encode a distance."""
     longest_distance: float = 10.0
-    """The last of them, in ångström."""
+    """The centre of the last of them, in ångström."""
     learning_rate: float = 5e-4
+    """Adam's learning rate."""
     batch_size: int = 128
+    """Molecules in a batch of one seed."""
     gradient_clip: float | None = 1.0
-    """The norm that a seed's gradient is cut down to."""
+    """The norm to which the gradient of each seed is clipped."""
 
     def __post_init__(self) -> None:
         sizes = [name for name, value in vars(self).items() if name not in BOUNDS and isinstance(value, int)]

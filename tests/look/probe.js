@@ -57,6 +57,7 @@ async function use(frame) {
   if (draw) draw.click();
   seen.attention_lines = lines();
   seen.squares = all(".squares rect").length;
+  seen.inside = all(".inside").map((one) => one.textContent).join(" ");
   const background = () => view.getComputedStyle(page.body).backgroundColor;
   seen.backgrounds = [background()];
   one(".theme").click();

@@ -32,6 +32,7 @@ NODES = 6
 def texts() -> dict[str, str]:
     pages = {task: make_page(task, [untrained(task)], nodes=(NODES,)) for task in TASKS}
     pages["alone"] = make_page("dijkstra", nodes=(NODES,))
+    pages["alike"] = make_page("bfs", [untrained("bfs", alike=True)], nodes=(NODES,))
     pages["two runs"] = make_page("bfs", [untrained("bfs", "one"), untrained("bfs", "<b>two", seed=1)], nodes=(NODES,))
     modern = untrained("quicksort", protocol="modern")
     pages["two sizes, modern"] = make_page("quicksort", [modern], nodes=(4, NODES))
@@ -71,7 +72,7 @@ def cells_of(page: Page, stop: int, *, fresh: bool) -> list[str]:
     return found
 
 
-ALL = [*TASKS, "alone", "two runs", "two sizes, modern"]
+ALL = [*TASKS, "alone", "alike", "two runs", "two sizes, modern"]
 
 
 def test_nothing_is_complained_of(browser):
@@ -146,6 +147,12 @@ def test_attention_is_drawn_as_lines_and_as_squares(browser, texts, task: str):
     assert seen["squares"] == 2 * nodes**2
     is_matrix = read_page(texts[task]).facts["view"] == "matrix"
     assert (seen["attention_lines"] > 0) != is_matrix
+
+
+def test_edge_vectors_that_are_all_as_long_are_told_and_not_drawn(browser):
+    seen = browser.pages["alike"]
+    assert seen["squares"] == NODES**2, "attention alone"
+    assert "All edge vectors have the length 2.828 after every step." in seen["inside"]  # the root of 8 sizes
 
 
 def test_two_runs_and_two_sizes_stand_beside_each_other(browser):

@@ -80,7 +80,7 @@ const graphView = {
     }
     const data = `${node}`;
     stage.put("nodes", `node ${node}`, "circle", { r: radius, fill, stroke, "stroke-width": 1.6, class: "node" }, { at, data });
-    stage.put("nodes", `name ${node}`, "text", { class: "name", "font-size": radius * (radius < 10 ? 1.1 : 0.9), y: radius * 0.33, fill: ink }, { at, text: data, data });
+    stage.put("nodes", `name ${node}`, "text", { class: "name", "font-size": radius * (radius < 13 ? 1.05 : 0.9), y: radius * 0.33, fill: ink }, { at, text: data, data });
     if (scalars.length) this.scalar(frame, scalars[0], node, at, radius);
     if (wrong) stage.put("nodes", `wrong ${node}`, "circle", { r: radius + 8, class: "wrong" }, { at });
     if (fresh) alarm(frame, `node ${node}`, [at[0] - radius * 0.85, at[1] - radius * 0.85]);

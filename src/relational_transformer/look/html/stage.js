@@ -14,8 +14,8 @@ function element(tag, attributes = {}, ...children) {
 
 // The width of a picture in units of about a pixel. A narrow panel has fewer, so that letters stay legible.
 const PANEL = innerWidth < 800 ? innerWidth : Math.min(innerWidth, 1320) / (facts.runs.length + 1);
-const UNITS = PANEL < 480 ? 400 : 640;
-const IS_NARROW = UNITS === 400;
+const IS_NARROW = PANEL < 480;
+const UNITS = IS_NARROW ? 384 : 640;
 
 class Stage {
   constructor(width, height, layers) {

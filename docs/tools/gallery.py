@@ -20,7 +20,7 @@ from relational_transformer.fleet.adam import Schedule
 from relational_transformer.processors.settings import find_settings
 from relational_transformer.runs.checkpoint import read_checkpoint, save_checkpoint
 from relational_transformer.runs.run_folder import RunFolder
-from relational_transformer.runs.session import train
+from relational_transformer.runs.session import Stopped, train
 from relational_transformer.training import PROTOCOLS, CLRSTask, TrainConfig
 
 REPOSITORY = Path(__file__).parents[2]
@@ -82,4 +82,7 @@ def main(tasks: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    try:
+        main(sys.argv[1:])
+    except Stopped as stopped:
+        sys.exit(str(stopped))

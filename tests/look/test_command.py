@@ -40,7 +40,7 @@ def test_two_runs_are_read_from_their_folders(tmp_path: Path, opened):
         ({"task": "dijkstr"}, "Did you mean 'dijkstra'"),
         ({"task": "bfs", "nodes": (0,)}, "The number of nodes is 0; it must be at least 1"),
         ({"task": "bfs", "seed": -1}, "The seed is -1"),
-        ({"runs": (Path("/no/such/run"),)}, "is no run folder"),
+        ({"runs": (Path("/no/such/run"),)}, "is not a run folder"),
     ],
 )
 def test_mistakes_are_told_in_a_sentence(arguments, message: str, opened):

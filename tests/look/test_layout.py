@@ -28,9 +28,16 @@ def test_a_crowded_graph_is_a_ring():
 @pytest.mark.parametrize("seed", range(5))
 def test_nodes_are_inside_the_unit_square_apart_from_each_other_and_the_first_is_on_the_left(seed: int):
     matrix = np.random.default_rng(seed).random((9, 9)) < 0.12
+    matrix[0, 1] = True
     places = place_nodes(matrix)
     assert places.min() >= 0
     assert places.max() <= 1
     gaps = np.linalg.norm(places[:, None] - places[None], axis=-1)[~np.eye(9, dtype=bool)]
     assert gaps.min() > 0.02
-    assert places[0, 0] <= places[:, 0].mean() + 1e-9
+    linked = (matrix | matrix.T).any(1)
+    assert places[0, 0] <= places[linked, 0].mean() + 1e-9
+
+
+def test_nodes_without_an_edge_stand_below_the_others():
+    places = place_nodes(adjacent(6, (0, 2), (2, 3), (3, 5)))
+    assert places[[1, 4], 1].min() > places[[0, 2, 3, 5], 1].max()

@@ -11,7 +11,7 @@ from relational_transformer.clrs import ProtocolName
 from relational_transformer.clrs.checks import check_count, check_name, check_seed
 from relational_transformer.files import write_atomically
 from relational_transformer.look.page import make_page
-from relational_transformer.look.run import open_run
+from relational_transformer.look.run import open_runs
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def run(arguments: LookArguments) -> None:
         check_count(size, "number of nodes")
     if arguments.task is not None:
         check_name(arguments.task)
-    runs = [open_run(folder, arguments.trained_seed) for folder in arguments.runs]
+    runs = open_runs(arguments.runs, arguments.trained_seed)
     task = arguments.task or (runs[0].config.task if runs else None)
     if task is None:
         raise ValueError("name a run, or an algorithm, for instance: rt look --task dijkstra")

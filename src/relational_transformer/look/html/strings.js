@@ -1,7 +1,8 @@
 // Two strings as cells; the short one stands below the long one, where it is being tried.
 
 const stringsView = {
-  size: () => [640, 300],
+  size: () => [UNITS, 290],
+  lines: { gap: 8, below: true },
 
   draw(frame) {
     const { nodes, stage } = frame, first = frame.example.scene.first, keys = frame.input("key");
@@ -18,7 +19,7 @@ const stringsView = {
         x: -cell / 2 + 1, y: -cell / 2 + 1, width: cell - 2, height: cell - 2, rx: Math.min(6, cell / 5),
         fill: on ? colorOf(on) : `var(--letter-${letter})`, class: wrong ? "cell bad" : "cell",
       }, { at, data });
-      if (cell > 11) stage.put("nodes", `letter ${node}`, "text", { class: "letter", y: cell / 6, "font-size": cell * 0.5 }, { at, text: letters[letter], data });
+      if (cell > 8) stage.put("nodes", `letter ${node}`, "text", { class: "letter", y: cell / 6, "font-size": cell * (cell > 20 ? 0.5 : 0.8) }, { at, text: letters[letter], data });
       if (cell > 20) {
         const side = node < first ? -cell / 2 - 5 : cell / 2 + 13;
         stage.put("nodes", `name ${node}`, "text", { class: "index", y: side }, { at, text: data, data });
@@ -29,11 +30,11 @@ const stringsView = {
     stage.put("back", "long", "text", { class: "side" }, { at: [left, 22], text: "the long string" });
     stage.put("back", "short", "text", { class: "side" }, { at: [left, stage.height - 10], text: "the short string, where it is tried" });
     const others = frame.names("node", "pointer").filter((name) => !FEATURES.get(name).constant);
-    const rim = (node) => { const [x, y] = anchor(node); return [x, y + (node < first ? -cell / 2 : cell / 2 + 16)]; };
-    others.forEach((name) => pointers(frame, name, rim, { gap: 2, bend: -0.45 }));
+    const rim = (node) => [anchor(node)[0], anchor(node)[1] + cell / 2 + 17];
+    others.forEach((name) => pointers(frame, name, rim, { gap: 2, below: true }));
     tags(frame, (node, number) => {
-      const [x, y] = anchor(node), up = node < first;
-      return [Math.min(Math.max(x, 20), stage.width - 20), up ? y - cell / 2 - 28 - number * TAG : y + cell / 2 + 28 + number * TAG];
+      const [x, y] = anchor(node), isLong = node < first, distance = cell / 2 + (isLong || !others.length ? 28 : 14) + number * TAG;
+      return [x, isLong || others.length ? y - distance : y + distance];
     });
     return anchor;
   },

@@ -21,7 +21,7 @@ from relational_transformer.runs.task import Evaluation
 from relational_transformer.tasks import find_task, kind_of
 
 if TYPE_CHECKING:
-    from relational_transformer.training.hint_scores import HintScore, HintScores
+    from relational_transformer.analysis.hint_scores import HintScore, HintScores
 
 WIDTH = 108
 """Of a table of hints where the output is no terminal, which has a width of its own."""
@@ -92,8 +92,8 @@ def show_hints(arguments: EvaluateArguments, folder: RunFolder, task: str, devic
     """Print a table of hints for every size, and write the file that was asked for."""
     if kind_of(task) != "clrs":
         raise ValueError(f"{folder.path} holds a run on {task}, which has no hints: --hints is for tasks of CLRS-30")
+    from relational_transformer.analysis.hint_scores import evaluate_hints
     from relational_transformer.training import TrainConfig
-    from relational_transformer.training.hint_scores import evaluate_hints
 
     config = folder.read_config(TrainConfig.from_dict)
     sizes = arguments.nodes or (config.protocol.validation_nodes, config.protocol.test_nodes)

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from relational_transformer.analysis.hint_scores import spread
+from relational_transformer.analysis.rollout import PredictedHint
 from relational_transformer.clrs.feature import ProtocolName, Spec, Stage, Type
 from relational_transformer.clrs.trajectories import Trajectories
-from relational_transformer.training.hint_scores import spread
-from relational_transformer.training.rollout import PredictedHint
 
 from .explanations import EXPLANATIONS
 from .inside import Inside, look_inside

@@ -15,11 +15,11 @@ from relational_transformer.reasoning.network import Network
 from relational_transformer.reasoning.scores import count, count_all, mean_score, score
 from relational_transformer.runs.checkpoint import load_trained
 from relational_transformer.runs.run_folder import RunFolder
+from relational_transformer.training.data import load_split, make_split
+from relational_transformer.training.evaluation import CHANNELS_AT_ONCE, size_of_chunks
+from relational_transformer.training.task import CLRSTask
 
-from .data import load_split, make_split
-from .evaluation import CHANNELS_AT_ONCE, size_of_chunks
 from .rollout import RolledStep, roll_out
-from .task import CLRSTask
 
 ENDS = (0.1, 0.25, 0.5, 0.75, 1.0)
 SHARES = {f"to {high:.0%}": (low, high) for low, high in zip((0.0, *ENDS), ENDS, strict=False)}

@@ -14,8 +14,7 @@ from relational_transformer.reasoning.hints import as_numbers, decide, soften
 from relational_transformer.reasoning.losses import element_counts
 from relational_transformer.reasoning.network import Network
 from relational_transformer.reasoning.scores import count_all, mean_score
-
-from .data import load_split
+from relational_transformer.training.data import load_split
 
 
 class RolledStep(NamedTuple):

@@ -29,7 +29,7 @@ def test_a_run_is_trained_and_evaluated_at_another_size(tmp_path: Path, capsys):
     assert cli.main(["evaluate", str(out), "--nodes", "20", "--examples", "3", "--device", "cpu"]) == 0
     assert "size 20" in " ".join(capsys.readouterr().out.split())
     assert cli.main(["evaluate", str(out), "--hints", "--device", "cpu"]) == 2
-    assert "a run on lobster, which has no hints" in " ".join(capsys.readouterr().err.split())
+    assert "a run on 'lobster', which has no hints" in " ".join(capsys.readouterr().err.split())
 
 
 def test_epochs_are_examples_and_a_run_has_ten_validations():

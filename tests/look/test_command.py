@@ -51,7 +51,7 @@ def test_mistakes_are_told_in_a_sentence(arguments, message: str, opened):
 
 def test_a_run_of_another_kind_or_algorithm_is_refused(tmp_path: Path):
     (tmp_path / "config.json").write_text('{"task": "lobster"}')
-    with pytest.raises(ValueError, match="is of lobster; pages are made of the thirty algorithms"):
+    with pytest.raises(ValueError, match="is of 'lobster'; pages are made of the thirty algorithms"):
         run(LookArguments(runs=(tmp_path,)))
     folder = save_run(untrained("bfs"), tmp_path / "bfs")
     with pytest.raises(ValueError, match="bfs is a run of bfs, and the page is about dfs"):

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from relational_transformer.files import write_atomically
 from relational_transformer.fleet.precision import default_device, find_device
+from relational_transformer.nn.checks import shown
 from relational_transformer.runs import RunFolder
 from relational_transformer.runs.task import Evaluation
 from relational_transformer.tasks import find_task, kind_of
@@ -91,7 +92,9 @@ def show(found: Evaluation) -> None:
 def show_hints(arguments: EvaluateArguments, folder: RunFolder, task: str, device: Any) -> None:
     """Print a table of hints for every size, and write the file that was asked for."""
     if kind_of(task) != "clrs":
-        raise ValueError(f"{folder.path} holds a run on {task}, which has no hints: --hints is for tasks of CLRS-30")
+        raise ValueError(
+            f"{folder.path} holds a run on {shown(task)}, which has no hints: --hints is for tasks of CLRS-30"
+        )
     from relational_transformer.analysis.hint_scores import evaluate_hints
     from relational_transformer.training import TrainConfig
 

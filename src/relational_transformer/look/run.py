@@ -9,6 +9,7 @@ from relational_transformer.clrs.samples.modern import modern_form
 from relational_transformer.clrs.samples.sampling import sample
 from relational_transformer.clrs.spec import spec_of
 from relational_transformer.clrs.trajectories import Trajectories
+from relational_transformer.nn.checks import shown
 from relational_transformer.reasoning.network import Network
 from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.tasks import kind_of
@@ -62,7 +63,7 @@ def open_run(folder: Path, seed: int | None = None, name: str | None = None) -> 
     """A run of `rt train` on an algorithm; one of its seeds, or the first that did not fail."""
     task = str(RunFolder(folder).read_config().get("task"))
     if kind_of(task) != "clrs":
-        raise ValueError(f"the run in {folder} is of {task}; pages are made of the thirty algorithms of CLRS-30")
+        raise ValueError(f"the run in {folder} is of {shown(task)}; pages are made of the thirty algorithms of CLRS-30")
     network = load_network(folder, seed).eval()
     config = RunFolder(folder).read_config(TrainConfig.from_dict)
     return TrainedRun(name or folder.resolve().name, config, network)

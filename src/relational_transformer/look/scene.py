@@ -46,7 +46,7 @@ def make_scene(
     truth = plain_example(spec, data)
     scene: Scene = {
         "nodes": data.num_nodes,
-        "seed": seed,
+        "seed": int(seed),  # of any integer type
         "steps": int(data.lengths[0]),
         "truth": {name: packer.add(values) for name, values in truth.items()},
         "runs": [_add_run(packer, run, task, nodes, seed, layers, room) for run in runs],

@@ -14,10 +14,10 @@ MOST_GRAPHS = 2**20
 """In a batch. There is room for every number up to the largest, so that a stray one would fill the memory."""
 
 
-def check_count(name: str, count: Any) -> None:
+def check_count(name: str, count: Any, most: int = MOST_NODES) -> None:
     """A number of nodes."""
-    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= MOST_NODES:
-        raise ValueError(f"{name} must be an integer between 0 and {MOST_NODES}, got {shown(count)}")
+    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= most:
+        raise ValueError(f"{name} must be an integer between 0 and {most}, got {shown(count)}")
 
 
 def check_rows(name: str, tensor: Any, rows: int, meaning: str, *, axes: tuple[int, ...] = (2,)) -> None:

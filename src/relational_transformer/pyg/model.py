@@ -6,7 +6,15 @@ import torch
 from torch import Tensor, nn
 
 from relational_transformer.nn import Pretrained, RelationalTransformer
-from relational_transformer.nn.checks import check_choice, check_size, check_size_or_zero, check_tensor, shown
+from relational_transformer.nn.checks import (
+    check_choice,
+    check_device,
+    check_size,
+    check_size_or_zero,
+    check_vectors,
+    check_weights,
+    shown,
+)
 from relational_transformer.nn.initialization import reset_linear, truncated_normal_
 
 from .checks import check_rows
@@ -130,14 +138,19 @@ class RelationalGraphModel(Pretrained):
         if (edge_attr is None) != (self.edge_dim is None):
             expected = "None" if self.edge_dim is None else "given"
             raise ValueError(f"edge_attr must be {expected} for a model with edge_dim={shown(self.edge_dim)}")
+        check_device("edge_index", edge_index, "x", nodes)
         if edge_attr is None:
             edge_attr = self.no_edge.new_ones(edge_index.shape[1], 1)
-        edges = (packing.pack_edges(self.edge_features(edge_attr), missing=self.no_edge),)
+        check_rows("edge_attr", edge_attr, edge_index.shape[1], "edges")
+        edge_vectors = self.edge_features(edge_attr)
+        check_weights(self.readout_in, x=nodes, edge_attr=edge_vectors)
+        edges = (packing.pack_edges(edge_vectors, missing=self.no_edge),)
         if (pair_attr is None) != (self.pair_dim == 0):
             expected = "given" if self.pair_dim else "None"
             raise ValueError(f"pair_attr must be {expected} for a model with pair_dim={self.pair_dim}")
         if pair_attr is not None:
-            check_tensor("pair_attr", pair_attr)
+            check_vectors("pair_attr", pair_attr, self.pair_dim, axes=2)
             check_rows("pair_attr", pair_attr, packing.pair_places()[0].shape[0], "pairs of nodes that share a graph")
+            check_weights(self.readout_in, pair_attr=pair_attr)
             edges = (*edges, packing.pack_pairs(pair_attr))
         return packing.pack_nodes(nodes), edges, packing

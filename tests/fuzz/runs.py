@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from relational_transformer.analysis.hint_scores import evaluate_hints
 from relational_transformer.lobster import trained as lobster_trained
 from relational_transformer.look.page import make_page
 from relational_transformer.look.run import open_run
@@ -23,7 +24,6 @@ from relational_transformer.sweeps import Run
 from relational_transformer.tasks import find_task
 from relational_transformer.training import Protocol
 from relational_transformer.training import task as clrs_task
-from relational_transformer.training.hint_scores import evaluate_hints
 from tests.lobster.small import small_config as lobster_config
 from tests.molecules.small import small_config as qm9_config
 from tests.sokoban.small import small_config as sokoban_config

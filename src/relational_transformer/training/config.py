@@ -117,7 +117,7 @@ LATER = ("data", "train_lengths", "validation_examples", "hint_feedback", "small
 """Fields that came with the modern protocol, which older runs did not have."""
 
 LATER_SETTINGS = {"gradient_clip": None, "weight_decay": 0.0}
-"""Settings that models did not always have: a run is known by what it was known by before."""
+"""Settings that older runs did not have, with the values that `config.json` leaves out."""
 
 BOUNDS = {
     **dict.fromkeys(
@@ -144,8 +144,8 @@ PROTOCOLS: dict[str, Protocol] = {
         validation_interval=1_600,
     ),
 }
-"""`paper` is the default. `quick` takes minutes on a laptop; its scores prove little. `modern` is that of Ibarz et al.,
-with the models of `find_settings(name, modern=True)`."""
+"""`paper` is the default. `quick` takes minutes on a laptop; its scores show only that training works. `modern` is that
+of Ibarz et al., with the models of `find_settings(name, modern=True)`."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from relational_transformer.tasks import find_task, kind_of
 
 from .estimate import Estimate
 
-
 GALLERY = "gallery"
 """Folders of this name hold small models that were made to be looked at. They are compared with nothing."""
 

@@ -22,6 +22,7 @@ from relational_transformer.runs.checkpoint import read_checkpoint, save_checkpo
 from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.runs.session import Stopped, train
 from relational_transformer.training import PROTOCOLS, CLRSTask, TrainConfig
+from relational_transformer.training.data import MULTIPLIERS
 
 REPOSITORY = Path(__file__).parents[2]
 GALLERY = REPOSITORY / "results" / "gallery"
@@ -37,6 +38,8 @@ STEPS = 30_000
 LEAST, MOST = 400, 4_000
 """Training examples."""
 VALIDATIONS = 10
+LEAST_EVALUATED = 16
+"""Graphs of a validation; algorithms with few outputs have up to 64."""
 
 
 def config_of(task: str) -> TrainConfig:
@@ -48,8 +51,8 @@ def config_of(task: str) -> TrainConfig:
         examples=part * VALIDATIONS,
         validation_interval=part,
         evaluation_examples=1,
-        minimum_evaluation_examples=8,
-        validation_examples=16,
+        minimum_evaluation_examples=8,  # of the test
+        validation_examples=max(1, LEAST_EVALUATED // MULTIPLIERS.get(task, 1)),
     )
     return TrainConfig(task, "rt", SETTINGS, protocol, seeds=(0,), precision="fp32", compile="off", schedule=SCHEDULE)
 

@@ -1,5 +1,5 @@
 """A hook of MkDocs: the pages of the gallery, which `rt look` makes from `results/gallery`, and the table that leads to
-them. They are made when the site is built, never older than the runs; the repository has only the runs.
+them. They are made when the site is built, so they are never older than the runs; the repository has the runs alone.
 """
 
 from functools import cache

@@ -13,7 +13,7 @@ class Panel {
     this.name = voice === TRUTH ? (facts.runs.length ? "The algorithm" : facts.title) : facts.runs[voice].name;
     const hasBadges = facts.features.some((one) => one.location === "graph" && one.stage !== "input");
     this.badges = element("p", { class: "badges", hidden: !hasBadges });
-    const heading = element("h3", { hidden: !facts.runs.length }, this.name);
+    const heading = element(facts.scenes.length > 1 ? "h3" : "h2", { class: "whose", hidden: !facts.runs.length }, this.name);
     if (voice !== TRUTH) {
       const score = example.scene.runs[voice].score;
       heading.append(element("span", { class: score > 0.995 ? "score good" : "score" }, `score ${(score * 100).toFixed(1)} %`));

@@ -1,7 +1,7 @@
 // Two strings as cells; the short one stands below the long one, where it is being tried.
 
 const stringsView = {
-  size: () => [UNITS, 290],
+  size: () => [UNITS, 304],
   lines: { gap: 8, below: true },
 
   draw(frame) {
@@ -9,7 +9,7 @@ const stringsView = {
     const letters = FEATURES.get("key").classes, cell = Math.min(38, (stage.width - 24) / first), left = (stage.width - cell * first) / 2;
     const shiftName = facts.options.shift, isOn = !frame.isResult && frame.has(shiftName) && frame.values(shiftName);
     const start = isOn ? frame.values(shiftName)[0] : frame.isResult ? frame.values("match")[0] : 0;
-    const shift = Math.min(Math.max(start, 0), Math.max(0, 2 * first - nodes)), above = 90, below = above + Math.max(cell, 22) + 56;
+    const shift = Math.min(Math.max(start, 0), Math.max(0, 2 * first - nodes)), above = 106, below = above + Math.max(cell, 22) + 56;
     const anchor = (node) => (node < first ? [left + (node + 0.5) * cell, above] : [left + (node - first + shift + 0.5) * cell, below]);
     const masks = frame.names("node", "mask");
     for (let node = 0; node < nodes; node++) {
@@ -27,7 +27,7 @@ const stringsView = {
       if (fresh) alarm(frame, `cell ${node}`, [at[0] + cell / 2 - 3, at[1] - cell / 2 + 3]);
     }
     if (facts.options.compare && !frame.isResult) this.compared(frame, anchor, keys, cell);
-    stage.put("back", "long", "text", { class: "side" }, { at: [left, 22], text: "the long string" });
+    stage.put("back", "long", "text", { class: "side" }, { at: [left, 14], text: "the long string" });
     stage.put("back", "short", "text", { class: "side" }, { at: [left, stage.height - 10], text: "the short string, where it is tried" });
     const others = frame.names("node", "pointer").filter((name) => !FEATURES.get(name).constant);
     const rim = (node) => [anchor(node)[0], anchor(node)[1] + cell / 2 + 17];

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from relational_transformer.lobster import trained as lobster_trained
+from relational_transformer.lobster import LobsterTask
 from relational_transformer.nn.saving.digest import digest
 from relational_transformer.reports.figures.curves import read_curve
 from relational_transformer.reports.results.measured import read_results
@@ -18,7 +18,7 @@ from relational_transformer.runs.checkpoint import load_trained
 from relational_transformer.sokoban import trained as sokoban_trained
 from relational_transformer.sweeps import Run
 from relational_transformer.tasks import find_task
-from relational_transformer.training import task as clrs_task
+from relational_transformer.training import CLRSTask
 from tests.lobster.small import small_config as lobster_config
 from tests.sokoban.small import small_config as sokoban_config
 from tests.sokoban.small import write_levels
@@ -48,8 +48,8 @@ def tasks(folder: Path) -> list[Task]:
     """The smallest of each; their data lie in `folder`."""
     place = write_levels(folder / "levels")
     return [
-        Task("clrs", clrs_config(), lambda run: clrs_task.evaluate_run(run, CPU)[1]),
-        Task("lobster", lobster_config("gcn"), lambda run: lobster_trained.evaluate_run(run, CPU).losses),
+        Task("clrs", clrs_config(), lambda run: CLRSTask.evaluate(run, CPU).scores),
+        Task("lobster", lobster_config("gcn"), lambda run: LobsterTask.evaluate(run, CPU).scores),
         Task(
             "sokoban",
             sokoban_config(place),
@@ -81,8 +81,8 @@ def finish(task: Task, path: Path) -> None:
 
 def load(task: Task, path: Path) -> object:
     """Its best parameters."""
-    _, config, best, good = load_trained(find_task(task.kind), RunFolder(path))
-    return config, digest(best), good
+    trained = load_trained(find_task(task.kind), RunFolder(path))
+    return trained.config, digest(trained.best), trained.good
 
 
 def evaluate(task: Task, path: Path) -> object:

@@ -12,7 +12,6 @@ from relational_transformer.reasoning import Batch
 from relational_transformer.runs import RunFolder
 from relational_transformer.training import PROTOCOLS, CLRSTask, TrainConfig, fresh, load_network
 from relational_transformer.training.step import TrainingStep
-from relational_transformer.training.task import evaluate_run
 from tests.training.small import SETTINGS, make_trainer, run_to_the_end, small_config
 
 CPU = torch.device("cpu")
@@ -101,7 +100,7 @@ def test_tasks_of_every_kind_train_and_are_scored(tmp_path, task: str):
     assert trainer.rows["loss"].isfinite().all()
     for row in result["seeds"]:
         assert all(0 <= row[name] <= 1 for name in ("validation", "train", "test"))
-    _, scores = evaluate_run(RunFolder(tmp_path / "run"), CPU)
+    scores = list(CLRSTask.evaluate(RunFolder(tmp_path / "run"), CPU).scores.values())
     assert scores == [row["test"] for row in result["seeds"]]
 
 

@@ -7,6 +7,7 @@ the tensors alone, are refused.
 import hashlib
 import json
 import logging
+import math
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -149,9 +150,13 @@ class Trained(NamedTuple):
     """
 
     folder: RunFolder
-    config: Any
+    task: Task[Any]
     best: Parameters
     good: list[bool]
+
+    @property
+    def config(self) -> Any:
+        return self.task.config
 
     def number_of(self, seed: int | None) -> int:
         """The position of a seed among those of the run; by default that of the first seed that did not fail.
@@ -165,19 +170,30 @@ class Trained(NamedTuple):
             raise ValueError(f"{failed} of the run in {self.folder.path} failed: there is no model")
         return number
 
-    def parameters_of(self, number: int) -> Parameters:
-        """The best parameters of the seed at this position, by name."""
-        return {name: values[number] for name, values in self.best.items()}
+    def model_of(self, number: int) -> Any:
+        """The model of the seed at this position, with its best parameters."""
+        own = {name: values[number] for name, values in self.best.items()}
+        model = self.task.build().to(next(iter(own.values())).dtype)
+        model.load_state_dict(own)
+        return model
+
+    def scores(self, score: Callable[[Parameters], Tensor], device: torch.device) -> dict[int, float | None]:
+        """Scores [S] of the best parameters, by seed; None for a seed that failed, or whose score is no finite
+        number."""
+        scores = score({name: tensor.to(device) for name, tensor in self.best.items()}).tolist()
+        rows = zip(self.config.seeds, scores, self.good, strict=True)
+        return {seed: one if is_good and math.isfinite(one) else None for seed, one, is_good in rows}
 
 
 def load_trained(kind: type[Task[Any]], run: RunFolder | Path | str) -> Trained:
     """Read the run of a kind of task in a folder."""
     folder = run if isinstance(run, RunFolder) else RunFolder(run)
-    config = folder.read_config(kind.read_config)
+    config = folder.read_config(kind.config_type.from_dict)
+    task = kind(config)
     with torch.device("meta"):
-        model = kind(config).build()
+        model = task.build()
     best, others = read_best(folder, config.as_dict(), model, len(config.seeds))
-    return Trained(folder, config, best, (others["finite"] & others["best_scores"].isfinite()).tolist())
+    return Trained(folder, task, best, (others["finite"] & others["best_scores"].isfinite()).tolist())
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

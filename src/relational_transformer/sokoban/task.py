@@ -45,6 +45,7 @@ class SokobanTask(Task[SokobanConfig]):
     (2500000, 25000, 4)
     """
 
+    config_type = SokobanConfig
     scores = ("test", "test_greedy", "test_of_last")
     """With the best parameters, sampled and greedy, and with the last ones, sampled."""
     columns = ("games", "reward")
@@ -111,9 +112,6 @@ class SokobanTask(Task[SokobanConfig]):
         drawn = draw(self.config.seeds, part, self.steps_of_part, self.config.recipe.window, self.classes)
         self.steps.load(drawn, position)
 
-    def step(self, number: int) -> None:
-        self.steps.make()
-
     def validate(self, steps: int) -> dict[str, Tensor]:
         played = self.steps
         return {
@@ -140,9 +138,6 @@ class SokobanTask(Task[SokobanConfig]):
         shares[torch.tensor(tested, device=self._device)] = solved.view(-1, len(self.scores))
         return {name: column.tolist() for name, column in zip(self.scores, shares.unbind(1), strict=True)}
 
-    def state(self) -> dict[str, Tensor]:
-        return self.steps.state()
-
     def row(self, row: dict[str, Any]) -> dict[str, Any]:
         games = [int(number) for number in row["games"]]
         shares = [share if number else None for share, number in zip(row["validation"], games, strict=True)]
@@ -150,8 +145,9 @@ class SokobanTask(Task[SokobanConfig]):
 
     @classmethod
     def evaluate(
-        cls, folder: RunFolder, device: torch.device, nodes: int | None, examples: int | None, data_seed: int | None
-    ) -> Evaluation:
+        cls, folder: RunFolder, device: torch.device, nodes: int | None = None, examples: int | None = None,
+        data_seed: int | None = None,
+    ) -> Evaluation:  # fmt: skip
         raise ValueError(f"this is a run on Sokoban: rt evaluate sokoban {folder.path}")
 
     @property
@@ -163,10 +159,6 @@ class SokobanTask(Task[SokobanConfig]):
 
     def about(self) -> dict[str, Any]:
         return {"levels": asdict(self.splits.identity)}
-
-    @classmethod
-    def read_config(cls, content: dict[str, Any]) -> SokobanConfig:
-        return SokobanConfig.from_dict(content)
 
     @classmethod
     def paper_config(

@@ -116,7 +116,7 @@ def test_examples_longer_than_any_before_are_given_room(tmp_path, monkeypatch):
     roomy, _ = run_to_the_end(config, tmp_path / "roomy")
     monkeypatch.setattr(fresh, "room_for", lambda lengths: int(lengths.max()))
     monkeypatch.setattr(fresh, "buckets_of", lambda lengths, drawn_together: [2])
-    monkeypatch.setattr("relational_transformer.training.sources.buckets_of", lambda lengths, drawn_together: [2])
+    monkeypatch.setattr("relational_transformer.training.fresh.buckets_of", lambda lengths, drawn_together: [2])
     narrow, _ = run_to_the_end(config, tmp_path / "narrow")
     assert any(len(size.buckets) > 1 for size in narrow.task.steps.sizes)
     assert torch.equal(narrow.fleet.values, roomy.fleet.values)

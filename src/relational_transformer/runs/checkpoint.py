@@ -85,10 +85,7 @@ def resume(
 
     def check_fit(found: Checkpoint) -> None:
         _check_config(found, config)
-        wanted, given = ({name: _kind(one) for name, one in tensors.items()} for tensors in (state, found.tensors))
-        for name in sorted(wanted.keys() | given.keys()):
-            if wanted.get(name) != given.get(name):
-                raise ValueError(f"{name[:80]} is {given.get(name)}, expected {wanted.get(name)}")
+        _check_same(*({name: _kind(one) for name, one in tensors.items()} for tensors in (state, found.tensors)))
         check(found.progress, progress)
         for name, most in at_most.items():
             if not 0 <= found.progress[name] <= most:
@@ -109,14 +106,14 @@ def read_best(folder: RunFolder, config: Mapping[str, Any], model: nn.Module, nu
     A run that has its result is read from the checkpoint that the result was made with, and from no other. A run
     without a result may be read from the checkpoint before the newest; a warning says so.
     """
-    shapes = {f"best.{name}": [num_seeds, *parameter.shape] for name, parameter in model.named_parameters()}
+    prefix = "best."
+    shapes = {f"{prefix}{name}": [num_seeds, *parameter.shape] for name, parameter in model.named_parameters()}
 
     def check_fit(found: Checkpoint) -> None:
         _check_config(found, config)
-        given = {name: list(tensor.shape) for name, tensor in found.tensors.items() if name.startswith("best.")}
-        for name in sorted(shapes.keys() | given.keys()):
-            if shapes.get(name) != given.get(name):
-                raise ValueError(f"{name[:80]} has shape {given.get(name)}, expected {shapes.get(name)}")
+        _check_same(
+            shapes, {name: list(tensor.shape) for name, tensor in found.tensors.items() if name.startswith(prefix)}
+        )
 
     result = folder.read_result()
     if result is not None and "files" in result:
@@ -136,7 +133,7 @@ def read_best(folder: RunFolder, config: Mapping[str, Any], model: nn.Module, nu
     path, checkpoint = found
     if path == folder.previous_checkpoint:
         log.warning("The scores are those of %s: the checkpoint after it is missing or damaged", path)
-    prefix, tensors = "best.", checkpoint.tensors
+    tensors = checkpoint.tensors
     best = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
     return best, {name: tensor for name, tensor in tensors.items() if not name.startswith(prefix)}
 
@@ -235,6 +232,13 @@ def _read_fitting(path: Path, check_fit: Callable[[Checkpoint], None]) -> Checkp
     except ValueError as error:
         raise ValueError(f"{path} is of another run ({error})") from None
     return found
+
+
+def _check_same(wanted: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Refuse tensors that are not the expected ones, both given as shapes or kinds by name."""
+    for name in sorted(wanted.keys() | given.keys()):
+        if wanted.get(name) != given.get(name):
+            raise ValueError(f"{name[:80]} is {given.get(name)}, expected {wanted.get(name)}")
 
 
 def _check_config(found: Checkpoint, config: Mapping[str, Any]) -> None:

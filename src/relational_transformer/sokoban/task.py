@@ -12,7 +12,7 @@ from torch import Tensor
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.over_seeds import Parameters
 from relational_transformer.fleet.precision import Precision, for_computing
-from relational_transformer.runs.records import GamesRow
+from relational_transformer.runs.records import MetricsRow
 from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.runs.task import Evaluation, Optimiser, Start, Task
 
@@ -28,6 +28,13 @@ from .game.size_classes import size_classes
 from .settings import RECIPES, AgentSettings
 from .splits import Splits, SplitsIdentity, remember_folder, remembered_folder
 from .step import TrainingStep
+
+
+class GamesRow(MetricsRow):
+    """A line of the metrics: also the number of games that ended, and the mean reward of a step."""
+
+    games: list[int]
+    reward: list[float]
 
 
 class SokobanTask(Task[SokobanConfig]):

@@ -23,7 +23,9 @@ from relational_transformer.reasoning.network import Carry, EncodedInputs, Netwo
 from relational_transformer.reasoning.permutations import gumbel
 from relational_transformer.reasoning.steps import Schedule, Step, aligned_rows, make_steps
 from relational_transformer.runs.steps import Steps
+from relational_transformer.runs.task import Start
 
+from .config import TrainConfig
 from .data import Draw, Split, length_buckets, outputs_of, take, to_device
 from .fused_step import FusedSteps
 
@@ -63,6 +65,14 @@ class TrainingStep(Steps):
         self._step = pieces.of_vector(network, "training_step", fleet.shapes)
         self._loss = pieces.of(network, "loss")
         self._fused = FusedSteps(pieces, network, fleet, split.num_nodes, precision)
+
+    @classmethod
+    def of_run(cls, config: TrainConfig, start: Start, split: Split) -> Self:
+        """Training steps on the examples of a split, as a configuration says."""
+        return cls(
+            start.model, start.fleet, split, start.adam,
+            batch_size=config.settings.batch_size, precision=config.precision, compiled=start.compiled,
+        )  # fmt: skip
 
     def of_size(self, split: Split, buckets: Sequence[int]) -> Self:
         """Training steps on examples of another size, padded to these numbers of hints. They share the compiled

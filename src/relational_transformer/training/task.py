@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -38,9 +38,11 @@ from relational_transformer.runs.task import (
 from .config import PROTOCOLS, TrainConfig
 from .data import Split, examples_of_test, examples_of_validation, load_split, make_split
 from .evaluation import EDGES_WORTH_COMPILING, Evaluator, edges_of_steps
-from .mixed_step import MixedSteps
-from .sources import FreshData, TrainingSet
-from .step import TrainingStep, linears_of_encoders
+from .step import linears_of_encoders
+from .training_set import TrainingSet
+
+if TYPE_CHECKING:
+    from .fresh import FreshData
 
 
 class CLRSTask(Task[TrainConfig]):
@@ -58,8 +60,6 @@ class CLRSTask(Task[TrainConfig]):
     records_validation = True
     only_launches = True
     is_small = True
-
-    steps: TrainingStep | MixedSteps
 
     @property
     def num_steps(self) -> int:
@@ -88,8 +88,7 @@ class CLRSTask(Task[TrainConfig]):
     def start(self, start: Start) -> None:
         self._network, self._device, self._compiled = start.model, start.device, start.compiled
         self.fleet = start.fleet
-        source = FreshData if self.config.protocol.is_modern else TrainingSet
-        self._data = source(self.config, start)
+        self._data = self._training_data(start)
         self.steps = self._data.steps
         self.evaluator = self._evaluator(self._load_split("val"), start.compiled)
 
@@ -142,6 +141,13 @@ class CLRSTask(Task[TrainConfig]):
 
     def flop(self) -> float:
         return flop(self.config)
+
+    def _training_data(self, start: Start) -> "TrainingSet | FreshData":
+        if not self.config.protocol.is_modern:
+            return TrainingSet(self.config, start)
+        from .fresh import FreshData  # here: a training set needs no fresh examples
+
+        return FreshData(self.config, start)
 
     def _load_split(self, name: Any) -> Split:
         return load_split(self._network, make_split(self.config.task, name, self.config.protocol), self._device)

@@ -131,10 +131,8 @@ def evaluate_hints(
     numbers = [first] if seed is not None else [number for number, is_good in enumerate(trained.good) if is_good]
 
     def network(number: int) -> Network:
-        own = trained.parameters_of(number)
-        found = CLRSTask(config).build().to(next(iter(own.values())).dtype)
+        found = trained.model_of(number)
         set_precision(config.precision, found)
-        found.load_state_dict(own)
         return (found.bfloat16() if config.precision == "bf16" else found).to(device)
 
     return score_steps(map(network, numbers), make_split(config.task, "test", protocol), device)

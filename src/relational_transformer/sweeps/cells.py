@@ -10,7 +10,7 @@ from relational_transformer.fleet.adam import CONSTANT, Schedule
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.fleet import consecutive_seeds
 from relational_transformer.fleet.precision import Precision
-from relational_transformer.runs.task import Config
+from relational_transformer.runs.config import RunConfig
 from relational_transformer.tasks import find_task, kind_of
 
 from .experiments import ALIASES, Experiment
@@ -21,7 +21,7 @@ class Cell(NamedTuple):
     are not generated."""
 
     kind: str
-    config: Config
+    config: RunConfig
     data: str | None = None
 
 

@@ -11,13 +11,11 @@ from relational_transformer.clrs.samples.modern import training_lengths
 from relational_transformer.clrs.spec import SPECS
 from relational_transformer.fleet.adam import CONSTANT, Schedule
 from relational_transformer.fleet.compiling import CompileMode
-from relational_transformer.fleet.fleet import check_seeds
 from relational_transformer.fleet.precision import Precision
 from relational_transformer.nn.checks import check_choice, check_flag
 from relational_transformer.processors.settings import Settings
-from relational_transformer.reading import make
 from relational_transformer.reasoning.hints import HintFeedback
-from relational_transformer.runs.task import config_as_dict
+from relational_transformer.runs.config import RunConfig
 
 
 @dataclass(frozen=True)
@@ -149,7 +147,7 @@ of Ibarz et al., with the models of `find_settings(name, modern=True)`."""
 
 
 @dataclass(frozen=True)
-class TrainConfig:
+class TrainConfig(RunConfig):
     """One fleet: `seeds` of one model trained on one task. Besides these fields only the device and the kernels' switch
     change the numbers of a run; the result names both.
 
@@ -171,7 +169,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if self.task not in SPECS:
             raise ValueError(f"there is no task {self.task!r}; the tasks are {', '.join(SPECS)}")
-        check_seeds(self.seeds)
+        super().__post_init__()
         if self.protocol.is_modern:
             self._check_modern()
             return
@@ -197,16 +195,8 @@ class TrainConfig:
         return max(1, self.protocol.validation_interval // self.settings.batch_size)
 
     def as_dict(self) -> dict[str, Any]:
-        content = {**config_as_dict(self), "protocol": self.protocol.as_dict()}
+        content = {**super().as_dict(), "protocol": self.protocol.as_dict()}
         for name, usual in LATER_SETTINGS.items():  # older runs do not have them
             if content["settings"][name] == usual:
                 del content["settings"][name]
         return content
-
-    @staticmethod
-    def from_dict(content: dict[str, Any]) -> "TrainConfig":
-        """The configuration of a dictionary that `as_dict` made, also after a round trip through JSON."""
-        try:
-            return make(content, TrainConfig)
-        except ValueError as error:
-            raise ValueError(f"this is not the configuration of a training run ({error})") from None

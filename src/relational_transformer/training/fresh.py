@@ -16,8 +16,12 @@ from relational_transformer.clrs.samples.blocks import TrainingBlock, training_b
 from relational_transformer.clrs.trajectories import Trajectories
 from relational_transformer.reasoning.features import Packed
 from relational_transformer.reasoning.network import Network
+from relational_transformer.runs.task import Start
 
+from .config import TrainConfig
 from .data import Draw, Split, length_buckets, load_split
+from .mixed_step import MixedSteps
+from .step import TrainingStep
 
 PROBES = 1_000
 """The number of examples of each size from which the lengths of others are estimated. No run trains on them."""
@@ -28,6 +32,51 @@ BUCKETS = 3
 """The number of lengths to which batches of each size are padded, besides the room for the longest."""
 WORKERS = 2
 """Threads that make examples in advance."""
+
+
+class FreshData:
+    """A block of new examples for every part of a run, of several sizes in turn, and the training steps on them.
+
+    Attributes:
+        steps: the training steps.
+    """
+
+    def __init__(self, config: TrainConfig, start: Start) -> None:
+        self.config, self.network, self.device = config, start.model, start.device
+        seeds, batch_size = len(config.seeds), config.settings.batch_size
+        lengths = tuple(sorted(config.protocol.sizes(config.task)))
+        self.blocks = Blocks(
+            config.task, config.seeds, updates=config.steps_of_part, batch_size=batch_size, lengths=lengths
+        )
+        probes = self.blocks.probes()
+        self.largest = probes[-1]
+        buckets = [buckets_of(examples.lengths, seeds * batch_size) for examples in probes]
+        count = seeds * batch_size * (config.steps_of_part // len(lengths))
+        self.sizes = [
+            FreshExamples(start.model, examples, count, max(hints), start.device)
+            for examples, hints in zip(probes, buckets, strict=True)
+        ]
+        first = TrainingStep.of_run(config, start, self.sizes[-1].split)
+        self.steps = MixedSteps(
+            [first.of_size(size.split, hints) for size, hints in zip(self.sizes, buckets, strict=True)]
+        )
+
+    def load(self, part: int, position: int) -> None:
+        """Make the examples of a part, and draw its random numbers; its step number `position` is the next one."""
+        config, block = self.config, self.blocks.get(part)
+        draws = []
+        for turn, (examples, size) in enumerate(zip(block.sizes, self.sizes, strict=True)):
+            size.replace(examples)
+            self.steps.sizes[turn].use(size.split, size.num_hints)
+            noise_shape = self.network.noise_shape(size.split.num_nodes)
+            teacher_forcing = config.protocol.teacher_forcing
+            draws.append(draw_fresh(block, config.seeds, turn, size.num_hints - 1, teacher_forcing, noise_shape))
+        self.steps.load(draws, position)
+
+    def head(self, count: int) -> Split:
+        """Examples of the largest size, for scoring after training. Stops the making of training examples."""
+        self.blocks.close()
+        return load_split(self.network, self.largest, self.device).head(count)
 
 
 class FreshExamples:

@@ -47,6 +47,9 @@ class MixedSteps:
         for turn, (size, drawn) in enumerate(zip(self.sizes, draws, strict=True)):
             size.load(drawn, -((turn - position) // len(self.sizes)))
 
+    def state(self) -> dict[str, Tensor]:
+        return {}
+
     def forget(self) -> None:
         """Set the sum of losses to zero."""
         self.sizes[0].forget()

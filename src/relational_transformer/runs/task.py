@@ -211,8 +211,19 @@ class Task(ABC, Generic[ConfigType]):
     def step(self, number: int) -> None:
         """Run training step `number` of the loaded part. Steps are run in order."""
 
-    def rehearse(self) -> None:
-        """Call all that is compiled for training steps, as a step does; what it changes does not matter."""
+    @property
+    def must_capture(self) -> bool:
+        """On CUDA: whether the next step captures a graph, though steps were made before: the part that was loaded last
+        may need larger tensors."""
+        return False
+
+    @property
+    def rehearsals(self) -> int:
+        """The number of rehearsals that together call all that training steps compile."""
+        return 1
+
+    def rehearse(self, number: int) -> None:
+        """Call what is compiled for training steps, as a step does; what it changes does not matter."""
         self.step(0)
 
     @abstractmethod

@@ -101,6 +101,11 @@ class TrainingStep:
         """Whether every layer is one fused kernel, forward and backward."""
         return self._fused.fits and not self.recompute
 
+    @property
+    def are_recorded(self) -> bool:
+        """Whether the graphs of all steps are captured."""
+        return self._graphs.are_recorded
+
     def load(self, drawn: Draw, position: int = 0) -> None:
         """Load the random numbers of the next steps; step number `position` of them is the next one."""
         longest = self.split.host_lengths[drawn.index].max(axis=(1, 2))
@@ -139,11 +144,11 @@ class TrainingStep:
 
     def record(self) -> None:
         """On CUDA, capture all graphs that are missing."""
-        if not self._graphs.are_recorded:  # the longest first, whose memory the others reuse
+        if not self.are_recorded:  # the longest first, whose memory the others reuse
             for bucket in reversed(self.buckets):
                 self._graphs.record(bucket, partial(self._train, bucket))
 
-    def rehearse(self) -> None:
+    def rehearse(self, number: int = 0) -> None:
         """Call all that training steps are made of, which compiles it, on few hints and in little memory."""
         self.decide()
         self._train(min(HINTS_OF_REHEARSAL, max(self.buckets)))

@@ -98,8 +98,17 @@ class CLRSTask(Task[TrainConfig]):
     def step(self, number: int) -> None:
         self.steps.make(number)
 
-    def rehearse(self) -> None:
-        self.steps.rehearse()
+    @property
+    def must_capture(self) -> bool:
+        return self._device.type == "cuda" and not self.steps.are_recorded
+
+    @property
+    def rehearsals(self) -> int:
+        """One for each size of the training examples."""
+        return len(self.config.protocol.sizes(self.config.task))
+
+    def rehearse(self, number: int) -> None:
+        self.steps.rehearse(number)
 
     def validate(self, steps: int) -> dict[str, Tensor]:
         return {"validation": self.evaluator.scores(self.fleet.parameters)}

@@ -42,6 +42,16 @@ class MixedSteps:
         """Whether every layer of every size is one fused kernel, forward and backward."""
         return all(size.layers_are_kernels for size in self.sizes)
 
+    @property
+    def are_recorded(self) -> bool:
+        """Whether the graphs of all steps of every size are captured."""
+        return all(size.are_recorded for size in self.sizes)
+
+    @property
+    def must_capture(self) -> bool:
+        """As in `Steps`."""
+        return any(size.must_capture for size in self.sizes)
+
     def load(self, draws: Sequence[Draw], position: int = 0) -> None:
         """Load the random numbers of the next steps of each size; step number `position` of all is the next one."""
         for turn, (size, drawn) in enumerate(zip(self.sizes, draws, strict=True)):
@@ -64,10 +74,10 @@ class MixedSteps:
         before, turn = divmod(number, len(self.sizes))
         self.sizes[turn].run(before)
 
-    def rehearse(self) -> None:
-        """As in `TrainingStep`, for all sizes."""
-        largest = self.sizes[-1]
-        largest.decide()
-        self.recompute = largest.recompute
-        for size in reversed(self.sizes):
-            size.rehearse()
+    def rehearse(self, number: int) -> None:
+        """As that of a `TrainingStep`, of one size, the largest first. Where nothing is decided yet, other sizes are
+        rehearsed as if nothing were recomputed: to decide compiles the forward pass of the largest."""
+        largest, size = self.sizes[-1], self.sizes[-1 - number]
+        if size is not largest:
+            size.recompute = bool(largest.recompute)
+        size.rehearse()

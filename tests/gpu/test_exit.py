@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from relational_transformer.files import CACHE_VARIABLE
-from tests.molecules.made_up import make_molecules, write_files
+from tests.torture.tiny_runs import made_up_molecules
 
 pytestmark = [
     pytest.mark.gpu,
@@ -25,8 +24,8 @@ COMMANDS = {
     "train by the modern protocol": "train insertion_sort --protocol modern --seeds 2 --num-layers 1 --batch-size 4 "
     "--train-lengths 4 8 --examples 64 --validation-interval 32 --validation-examples 8 --validation-nodes 8 "
     "--evaluation-examples 8 --test-nodes 16 --device cuda --out run",
-    "qm9": "train qm9 --seeds 2 --num-layers 2 --batch-size 16 --train-molecules 200 --validation-molecules 40 "
-    "--epochs 2 --device cuda --out run",
+    "qm9": "train qm9 --seeds 2 --num-layers 2 --batch-size 16 --train-molecules 40 --validation-molecules 10 "
+    "--epochs 4 --device cuda --out run",
     "reproduce": "reproduce main --tasks bfs --models rt --seeds 2 --examples 64 --device cuda --out runs",
     "tune": "tune rt --tasks bfs --trials 1 --examples 64 --device cuda --storage search.journal",
     "lobster": "train lobster --model rt --seeds 2 --examples 64 --train-examples 64 --validation-interval 64 "
@@ -37,10 +36,7 @@ COMMANDS = {
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """With made-up molecules in the place of the package's, and a cache of their own."""
-    write_files(folder / "packages" / "qm9pack" / "data", make_molecules(300))
-    path = os.pathsep.join(filter(None, (str(folder / "packages"), os.environ.get("PYTHONPATH"))))
-    return {**os.environ, "PYTHONPATH": path, CACHE_VARIABLE: str(folder / "cache")}
+    return {**os.environ, **made_up_molecules(folder, os.environ.get("PYTHONPATH"))}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -127,7 +127,7 @@ def pieces_of_step(task: str, model: str, precision: Any, seeds: int) -> tuple[i
         fleet = Fleet(models, CPU)
         engine = TrainingStep(
             models[0], fleet, split, Adam(fleet, settings.learning_rate), batch_size=settings.batch_size,
-            precision=precision, compiled=True, recompute=False,
+            precision=precision, compiled=True,
         )  # fmt: skip
         leave_out_kernels(engine, precision)
         engine.load(draw(tuple(range(seeds)), 0, 1, settings.batch_size, len(split), split.num_steps - 1, 0.5))

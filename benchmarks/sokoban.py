@@ -100,7 +100,7 @@ def measure_training(
     def update(number: int) -> None:
         if number % DRAWN == 0:
             engine.load(chance)
-        engine.make()
+        engine.make(number % DRAWN)
 
     started = time.perf_counter()
     update(0)

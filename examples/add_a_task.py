@@ -9,7 +9,6 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,18 +18,15 @@ from relational_transformer import RelationalTransformer
 from relational_transformer.fleet import Fleet, Parameters, Pieces, Schedule
 from relational_transformer.fleet.adam import CONSTANT, Adam
 from relational_transformer.fleet.compiling import CompileMode
-from relational_transformer.fleet.graphs import Graphs
 from relational_transformer.fleet.precision import Precision
-from relational_transformer.reading import make
-from relational_transformer.runs import RunFolder, Task, train
-from relational_transformer.runs.task import Optimiser, Start, config_as_dict
+from relational_transformer.runs import Optimiser, RunConfig, RunFolder, Start, Steps, Task, train
 
 POINTS, BATCH = 6, 16
 TEST_EXAMPLES = 200
 
 
 @dataclass(frozen=True)
-class PointsConfig:
+class PointsConfig(RunConfig):
     """A run: everything that changes its numbers."""
 
     seeds: tuple[int, ...]
@@ -41,9 +37,6 @@ class PointsConfig:
     precision: Precision = "fp32"
     compile: CompileMode = "off"
     schedule: Schedule = CONSTANT
-
-    def as_dict(self) -> dict[str, Any]:
-        return config_as_dict(self)
 
 
 class Diameter(nn.Module):
@@ -75,27 +68,20 @@ class Diameter(nn.Module):
         return (self(distances) - distances.amax((-2, -1))).abs().mean()
 
 
-class PointsSteps:
-    """The training steps: what they read and change stays where it is, so that they can be recorded as CUDA graphs."""
+class PointsSteps(Steps):
+    """The training steps: what they read and change stays where it is, so that they can be captured as CUDA graphs."""
 
     def __init__(self, model: Diameter, fleet: Fleet, adam: Adam, steps: int, pieces: Pieces) -> None:
-        device = fleet.values.device
-        self.fleet, self.adam, self.recompute = fleet, adam, False
-        self.data = torch.zeros(steps, fleet.num_seeds, BATCH, POINTS, POINTS, device=device)
-        self.position = torch.zeros(1, dtype=torch.long, device=device)
-        self.losses = torch.zeros(fleet.num_seeds, dtype=torch.float64, device=device)
-        self.finite = torch.ones(fleet.num_seeds, dtype=torch.bool, device=device)
+        super().__init__(fleet)
+        self.adam = adam
+        self.data = torch.zeros(steps, fleet.num_seeds, BATCH, POINTS, POINTS, device=self.device)
         self._loss = pieces.of_vector(model, "squared_error", fleet.shapes)
-        self._graphs = Graphs(device, self._changed)
 
-    def make(self) -> None:
-        self._graphs.run("step", self._train)
-
-    def forget(self) -> None:
-        self.losses.zero_()
+    def make(self, number: int) -> None:
+        self.graphs.run("step", self._train)
 
     def _train(self) -> None:
-        values = self.fleet.values.detach().requires_grad_()
+        values = self.fleet.leaf()
         losses = self._loss(values, self.data.index_select(0, self.position).squeeze(0))
         (gradient,) = torch.autograd.grad(losses.sum(), values)
         self.adam.step(gradient)
@@ -103,14 +89,11 @@ class PointsSteps:
         self.finite &= losses.isfinite()
         self.position += 1
 
-    def _changed(self) -> dict[str, Tensor]:
-        own = {"position": self.position, "losses": self.losses, "finite": self.finite}
-        return {**self.fleet.state(), **own}
-
 
 class PointsTask(Task[PointsConfig]):
     """What the trainer asks of the experiment."""
 
+    config_type = PointsConfig
     higher_is_better = False
     shown_times, shown_as, unit, measure = 1.0, ".4f", "", "mean error"
 
@@ -146,9 +129,6 @@ class PointsTask(Task[PointsConfig]):
         self.steps.data.copy_(of_steps)
         self.steps.position.fill_(position)
 
-    def step(self, number: int) -> None:
-        self.steps.make()
-
     def validate(self, steps: int) -> dict[str, Tensor]:
         return {"validation": self._errors(self.fleet.parameters, self._validation)}
 
@@ -156,10 +136,6 @@ class PointsTask(Task[PointsConfig]):
         graphs = self._same_for_all(distances(2_000, 0, TEST_EXAMPLES))
         with torch.no_grad():
             return {"test": self._errors(best, graphs).tolist()}
-
-    @classmethod
-    def read_config(cls, content: dict[str, Any]) -> PointsConfig:
-        return make(content, PointsConfig)
 
     def _same_for_all(self, graphs: Tensor) -> Tensor:
         return graphs.to(self._device).expand(len(self.config.seeds), *graphs.shape)

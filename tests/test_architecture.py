@@ -1,6 +1,7 @@
 """The rule of the house: a room imports only from rooms above it (docs/architecture.md)."""
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -28,6 +29,7 @@ ROOMS = (
     "processors",
     "reasoning",
     "training",
+    "analysis",
     "lobster",
     "sokoban",
     "tasks",
@@ -111,6 +113,12 @@ def run_python(program: str) -> str:
 
 def identify(path: Path) -> str:
     return str(path.relative_to(SOURCE if path.is_relative_to(SOURCE) else REPOSITORY))
+
+
+def test_rooms_are_documented_in_their_order():
+    rows = re.findall(r"^\| (`[^|]*`) \|", (REPOSITORY / "docs" / "architecture.md").read_text(), re.MULTILINE)
+    table = [name for row in rows[: rows.index("`cli.py`, `__main__.py`") + 1] for name in re.findall(r"`(\w+)", row)]
+    assert tuple(table) == ROOMS
 
 
 def test_every_file_is_in_a_room():

@@ -12,9 +12,14 @@ from typing import Any
 
 import pytest
 
+from relational_transformer.files import CACHE_VARIABLE
+from relational_transformer.molecules import qm9
 from tests.lobster import small as lobster
+from tests.molecules import small as molecules
+from tests.molecules.made_up import make_molecules, write_files
 from tests.sokoban import small as sokoban
 from tests.training import small as clrs
+from tests.training.test_modern import modern_config
 
 RECORDED = Path(__file__).with_name("recorded_runs.json")
 RELATIVE = 1e-9
@@ -22,6 +27,10 @@ RELATIVE = 1e-9
 
 def clrs_run(task: str, folder: Path) -> dict[str, Any]:
     return clrs.run_to_the_end(clrs.small_config(task=task, precision="fp64"), folder)[1]
+
+
+def modern_run(task: str, folder: Path) -> dict[str, Any]:
+    return clrs.run_to_the_end(modern_config(task, precision="fp64"), folder)[1]
 
 
 def lobster_run(model: Any, folder: Path) -> dict[str, Any]:
@@ -34,13 +43,24 @@ def sokoban_run(model: str, folder: Path) -> dict[str, Any]:
     return sokoban.run_to_the_end(config, folder / "run", levels)[1]
 
 
+def qm9_run(task: str, folder: Path) -> dict[str, Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        paths = write_files(folder / "qm9pack", make_molecules(60))
+        patch.setattr(qm9, "find_files", lambda: paths)
+        patch.setenv(CACHE_VARIABLE, str(folder / "cache"))
+        return molecules.train_run(molecules.small_config(task, precision="fp64"), folder / "run")
+
+
 RUNS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "rt on bfs": lambda folder: clrs_run("bfs", folder),
     "rt on floyd_warshall": lambda folder: clrs_run("floyd_warshall", folder),  # which has pointers of edges
+    "rt on bfs, modern": lambda folder: modern_run("bfs", folder),
+    "rt on insertion_sort, modern": lambda folder: modern_run("insertion_sort", folder),
     "rt on lobster": lambda folder: lobster_run("rt", folder),
     "gat on lobster": lambda folder: lobster_run("gat", folder),
     "rt on sokoban": lambda folder: sokoban_run("rt", folder),
     "transformer on sokoban": lambda folder: sokoban_run("transformer", folder),
+    "rt on qm9_gap": lambda folder: qm9_run("qm9_gap", folder),
 }
 
 

@@ -67,7 +67,7 @@ def test_runs_of_all_kinds_train_side_by_side_as_they_do_alone(tmp_path: Path):
 def test_every_task_trains_by_a_schedule_of_its_learning_rate(tmp_path: Path, kind: str, schedule: Schedule):
     cell, device = cell_of(kind, tmp_path / "levels"), torch.device("cpu")
     config = replace(cell.config, schedule=schedule)  # pyright: ignore[reportArgumentType]
-    read = find_task(kind).read_config(json.loads(json.dumps(config.as_dict())))
+    read = find_task(kind).config_type.from_dict(json.loads(json.dumps(config.as_dict())))
     assert (read, "schedule" in cell.config.as_dict()) == (config, False)
     plain, scheduled = (
         train(find_task(kind)(one, cell.data), tmp_path / name, device)

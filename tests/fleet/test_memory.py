@@ -1,5 +1,6 @@
 """What is kept for a backward pass, and when it is too much."""
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,16 +26,18 @@ def test_saved_bytes_are_those_that_autograd_keeps():
 
 
 @pytest.mark.parametrize(("needed", "too_much"), [(599, False), (601, True)])
-def test_three_fifths_of_the_free_memory_may_be_filled(monkeypatch, needed: int, too_much: bool):
-    monkeypatch.setattr(memory, "free_bytes", lambda device: 1_000)
+def test_three_fifths_of_the_memory_may_be_filled(monkeypatch, needed: int, too_much: bool):
+    monkeypatch.setattr(memory, "usable_bytes", lambda device: 1_000)
     assert is_too_much_to_keep(needed, CPU) is too_much
 
 
-def test_how_a_run_is_trained_on_a_gpu_depends_on_all_memory_and_whether_it_begins_on_what_is_free(monkeypatch):
+def test_how_a_run_is_trained_depends_on_all_memory_and_whether_it_begins_on_what_is_free(monkeypatch):
     card = torch.device("cuda", 0)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=1_000))
+    monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 10, "SC_PAGE_SIZE": 100}.__getitem__)
     monkeypatch.setattr(memory, "free_bytes", lambda device: 100)
-    assert [is_too_much_to_keep(needed, card) for needed in (599, 601)] == [False, True]
+    for device in (CPU, card):
+        assert [is_too_much_to_keep(needed, device) for needed in (599, 601)] == [False, True]
     check_room(90, card)
     with pytest.raises(
         MemoryTakenError, match=r"training needs 0\.0 GiB of cuda:0, of which others have left 0\.0 GiB"

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import torch
 
-from relational_transformer.lobster import trained as lobster_trained
+from relational_transformer.analysis.hint_scores import evaluate_hints
+from relational_transformer.lobster import LobsterTask
 from relational_transformer.look.page import make_page
 from relational_transformer.look.run import open_run
-from relational_transformer.molecules.trained import evaluate_run as evaluate_molecules
+from relational_transformer.molecules import QM9Task
 from relational_transformer.nn.saving.digest import digest
 from relational_transformer.reports.figures.curves import read_curve
 from relational_transformer.reports.results.measured import read_results
@@ -21,9 +22,7 @@ from relational_transformer.runs.checkpoint import load_trained
 from relational_transformer.sokoban import trained as sokoban_trained
 from relational_transformer.sweeps import Run
 from relational_transformer.tasks import find_task
-from relational_transformer.training import Protocol
-from relational_transformer.training import task as clrs_task
-from relational_transformer.training.hint_scores import evaluate_hints
+from relational_transformer.training import CLRSTask, Protocol
 from tests.lobster.small import small_config as lobster_config
 from tests.molecules.small import small_config as qm9_config
 from tests.sokoban.small import small_config as sokoban_config
@@ -65,15 +64,15 @@ def tasks(folder: Path) -> list[Task]:
     )  # fmt: skip
     settings = replace(SETTINGS, batch_size=3)
     return [
-        Task("clrs", clrs_config(), _score_clrs),
+        Task("clrs", clrs_config(), lambda run: CLRSTask.evaluate(run, CPU).scores),
         Task(
             "clrs",
             clrs_config(task="insertion_sort", protocol=modern, settings=settings),
-            _score_clrs,
+            lambda run: CLRSTask.evaluate(run, CPU).scores,
             variant=" modern",
         ),
-        Task("qm9", qm9_config(), lambda run: evaluate_molecules(run, CPU)[1]),
-        Task("lobster", lobster_config("gcn"), lambda run: lobster_trained.evaluate_run(run, CPU).losses),
+        Task("qm9", qm9_config(), lambda run: QM9Task.evaluate(run, CPU).scores),
+        Task("lobster", lobster_config("gcn"), lambda run: LobsterTask.evaluate(run, CPU).scores),
         Task(
             "sokoban",
             sokoban_config(place),
@@ -81,10 +80,6 @@ def tasks(folder: Path) -> list[Task]:
             place,
         ),
     ]
-
-
-def _score_clrs(run: RunFolder) -> list[float | None]:
-    return clrs_task.evaluate_run(run, CPU)[1]
 
 
 def leave_unfinished(task: Task, path: Path) -> None:
@@ -109,8 +104,8 @@ def finish(task: Task, path: Path) -> None:
 
 def load(task: Task, path: Path) -> object:
     """Its best parameters."""
-    _, config, best, good = load_trained(find_task(task.kind), RunFolder(path))
-    return config, digest(best), good
+    trained = load_trained(find_task(task.kind), RunFolder(path))
+    return trained.config, digest(trained.best), trained.good
 
 
 def evaluate(task: Task, path: Path) -> object:

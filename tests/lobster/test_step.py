@@ -85,7 +85,7 @@ def test_layers_are_recomputed_where_memory_is_short(monkeypatch):
     engine = make_engine()
     load(engine)
     assert engine._must_recompute() is False
-    monkeypatch.setattr("relational_transformer.fleet.graphs.free_bytes", lambda device: 1_000)
+    monkeypatch.setattr("relational_transformer.fleet.graphs.usable_bytes", lambda device: 1_000)
     assert engine._must_recompute() is True
 
 

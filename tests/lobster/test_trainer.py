@@ -42,8 +42,8 @@ def test_the_parameters_that_are_tested_were_best_on_validation(tmp_path):
         assert row["validation"] == min(losses)
         assert row["examples_of_best"] == metrics[losses.index(min(losses))]["examples"]
         assert not row["failed"]
-    scores = lobster.evaluate_run(RunFolder(tmp_path / "run"), CPU)
-    assert scores.losses == pytest.approx([row["test"] for row in result["seeds"]])
+    scores = lobster.LobsterTask.evaluate(RunFolder(tmp_path / "run"), CPU).scores
+    assert list(scores.values()) == pytest.approx([row["test"] for row in result["seeds"]])
 
 
 def test_a_result_says_what_was_run_and_what_oracles_score(tmp_path):
@@ -108,7 +108,7 @@ def test_a_score_that_is_no_number_does_not_cost_the_result(tmp_path, monkeypatc
     assert not good["failed"]
     assert None not in good.values()
     monkeypatch.undo()
-    scores = lobster.evaluate_run(folder, CPU).losses
+    scores = lobster.LobsterTask.evaluate(folder, CPU).scores
     assert (scores[0] is None) == (where == "validation")
 
 

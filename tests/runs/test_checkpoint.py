@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from relational_transformer.runs.checkpoint import Trained, read_best, read_checkpoint, resume, save_checkpoint
 from relational_transformer.runs.run_folder import RunFolder
+from relational_transformer.training import CLRSTask
 from tests.training.small import small_config
 
 CONFIG = {"task": "bfs", "seeds": [0, 1]}
@@ -96,7 +97,7 @@ MISFITS = {
         {**state_of(4), "finite": torch.zeros(2, dtype=torch.uint8)}, FINE
     ),
     r"steps is 6, expected 0 to 5": misfit(state_of(4), {**FINE, "steps": 6}),
-    r"steps is -1, and should lie": misfit(state_of(4), {**FINE, "steps": -1}),
+    r"steps is -1, expected 0 to 5": misfit(state_of(4), {**FINE, "steps": -1}),
     r"steps is a number, not an integer": misfit(state_of(4), {**FINE, "steps": 1.0}),
     r"seconds is missing": misfit(state_of(4), {"steps": 3}),
     r"not a checkpoint of this version": lambda folder: rewrite(folder.checkpoint, format="1"),
@@ -174,7 +175,7 @@ def test_the_checkpoint_of_a_result_is_read_or_none(folder: RunFolder) -> None:
     with pytest.raises(ValueError, match=f"{folder.checkpoint} is not the one that {folder.result} was made with"):
         read_best(folder, CONFIG, model(), 2)
     folder.checkpoint.write_bytes(bytes(1000))
-    with pytest.raises(ValueError, match=f"{folder.checkpoint} is damaged .*: delete {folder.result}, and rt train"):
+    with pytest.raises(ValueError, match=f"{folder.checkpoint} is damaged .*: delete {folder.result} and run rt train"):
         read_best(folder, CONFIG, model(), 2)
     folder.checkpoint.unlink()
     with pytest.raises(ValueError, match=f"{folder.checkpoint}, which {folder.result} was made with, is missing"):
@@ -182,7 +183,7 @@ def test_the_checkpoint_of_a_result_is_read_or_none(folder: RunFolder) -> None:
 
 
 def test_a_seed_is_chosen_among_those_that_did_not_fail(tmp_path: Path) -> None:
-    trained = Trained(RunFolder(tmp_path), small_config(), {"weight": torch.zeros(2, 3)}, [False, True])
+    trained = Trained(RunFolder(tmp_path), CLRSTask(small_config()), {"weight": torch.zeros(2, 3)}, [False, True])
     assert trained.number_of(None) == trained.number_of(1) == 1
     with pytest.raises(ValueError, match=f"seed 0 of the run in {tmp_path} failed"):
         trained.number_of(0)

@@ -101,8 +101,8 @@ def test_classes_looked_at_apart_learn_what_one_padded_batch_does(model: str):
     assert [one.num_games for one in classes] == [3, 3]
     assert classes[0].capacity < classes[1].capacity
     for engine in (apart, together):
-        for _ in range(UPDATES):
-            engine.make()
+        for update in range(UPDATES):
+            engine.make(update)
     assert apart.finished.min() >= 2  # games have ended, and others begun
     assert torch.equal(apart.finished, together.finished)
     torch.testing.assert_close(apart.losses, together.losses)
@@ -115,12 +115,12 @@ def test_few_pieces_are_compiled_however_many_layers_and_steps_there_are(traced)
     """Of each class the embedding, the last layer and one for all others; and once the layout of the parameters, the
     beginning of a window, a step of the games, the decision, the loss, what is kept, Adam's count and its update."""
     engine, classes = make_engine(parse_levels(2 * CORRIDOR + ROOMS), "rt", apart=True, compiled=True, num_layers=3)
-    engine.make()
-    engine.make()
+    engine.make(0)
+    engine.make(1)
     assert len(traced) == 3 * len(classes) + 8 == 14
     plain, _ = make_engine(parse_levels(2 * CORRIDOR + ROOMS), "rt", apart=False, num_layers=3)
-    plain.make()
-    plain.make()
+    plain.make(0)
+    plain.make(1)
     torch.testing.assert_close(engine.losses, plain.losses)
     torch.testing.assert_close(engine.fleet.values, plain.fleet.values)
 

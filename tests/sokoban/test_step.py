@@ -87,8 +87,8 @@ def slow_training(seed: int, model: str) -> tuple[dict[str, torch.Tensor], dict[
 @pytest.mark.parametrize("model", ["transformer", "rt"])
 def test_one_game_is_trained_as_a_plain_loop_trains_it_in_windows_that_cross_the_ends_of_games(model: str):
     engine = make_engine((4,), model=model, games=1)
-    for _ in range(UPDATES):
-        engine.make()
+    for number in range(UPDATES):
+        engine.make(number)
     expected, sums = slow_training(4, model)
     assert {name: getattr(engine, name).item() for name in sums} == sums
     assert sums["finished"] >= 1
@@ -98,12 +98,12 @@ def test_one_game_is_trained_as_a_plain_loop_trains_it_in_windows_that_cross_the
 
 def test_a_fleet_of_two_learns_what_two_alone_do():
     together = make_engine((3, 4), model="rt", games=3)
-    for _ in range(3):
-        together.make()
+    for update in range(3):
+        together.make(update)
     for number, seed in enumerate((3, 4)):
         alone = make_engine((seed,), model="rt", games=3)
-        for _ in range(3):
-            alone.make()
+        for update in range(3):
+            alone.make(update)
         torch.testing.assert_close(together.losses[number], alone.losses[0])
         for name, block in alone.fleet.parameters.items():
             torch.testing.assert_close(together.fleet.parameters[name][number], block[0])
@@ -113,9 +113,9 @@ def test_a_loss_that_is_not_finite_is_noted_for_its_seed_alone():
     engine = make_engine((3, 4), model="transformer", games=2)
     with torch.no_grad():
         engine.fleet.parameters["value.bias"][1] = torch.inf
-    engine.make()
+    engine.make(0)
     assert engine.finite.tolist() == [True, False]
-    engine.make()
+    engine.make(1)
     assert engine.finite.tolist() == [True, False]
     assert engine.losses[0].isfinite()
 
@@ -127,10 +127,10 @@ def test_in_bfloat16_decisions_and_losses_and_parameters_stay_float32(model: str
     decide = narrow.agent._run
     monkeypatch.setattr(narrow.agent, "_run", lambda *inputs: _noted(decide(*inputs), seen))
     for engine in (narrow, wide):
-        engine.make()
+        engine.make(0)
     torch.testing.assert_close(narrow.losses, wide.losses, rtol=0.05, atol=0.05)
-    for _ in range(UPDATES - 1):
-        narrow.make()
+    for update in range(1, UPDATES):
+        narrow.make(update)
     assert seen == {torch.float32}
     assert narrow.finite.all()
     assert {narrow.fleet.values.dtype, narrow.memo.vector.dtype} == {torch.float32}
@@ -149,18 +149,18 @@ def test_compiled_layers_learn_what_plain_ones_do(monkeypatch):
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="aot_eager"))
     plain, compiled = (make_engine((3,), model="rt", games=3, compiled=compiled) for compiled in (False, True))
     for engine in (plain, compiled):
-        engine.make()
-        engine.make()
+        engine.make(0)
+        engine.make(1)
     torch.testing.assert_close(compiled.losses, plain.losses)
     torch.testing.assert_close(compiled.fleet.values, plain.fleet.values)
 
 
 def test_steps_are_computed_again_where_memory_is_short_with_the_same_numbers(monkeypatch):
     engines = []
-    for free in (10**12, 1_000):
-        monkeypatch.setattr("relational_transformer.fleet.graphs.free_bytes", lambda device, free=free: free)
+    for memory in (10**12, 1_000):
+        monkeypatch.setattr("relational_transformer.fleet.graphs.usable_bytes", lambda device, memory=memory: memory)
         engine = make_engine((3,), model="rt", games=2)
-        engine.make()
+        engine.make(0)
         engines.append(engine)
     assert [engine.agent.recompute for engine in engines] == [False, True]
     torch.testing.assert_close(engines[1].fleet.values, engines[0].fleet.values)

@@ -12,7 +12,6 @@ from relational_transformer.reasoning import Batch
 from relational_transformer.runs import RunFolder
 from relational_transformer.training import PROTOCOLS, CLRSTask, TrainConfig, fresh, load_network
 from relational_transformer.training.step import TrainingStep
-from relational_transformer.training.task import evaluate_run
 from tests.training.small import SETTINGS, make_trainer, run_to_the_end, small_config
 
 CPU = torch.device("cpu")
@@ -101,7 +100,7 @@ def test_tasks_of_every_kind_train_and_are_scored(tmp_path, task: str):
     assert trainer.rows["loss"].isfinite().all()
     for row in result["seeds"]:
         assert all(0 <= row[name] <= 1 for name in ("validation", "train", "test"))
-    _, scores = evaluate_run(RunFolder(tmp_path / "run"), CPU)
+    scores = list(CLRSTask.evaluate(RunFolder(tmp_path / "run"), CPU).scores.values())
     assert scores == [row["test"] for row in result["seeds"]]
 
 
@@ -117,7 +116,7 @@ def test_examples_longer_than_any_before_are_given_room(tmp_path, monkeypatch):
     roomy, _ = run_to_the_end(config, tmp_path / "roomy")
     monkeypatch.setattr(fresh, "room_for", lambda lengths: int(lengths.max()))
     monkeypatch.setattr(fresh, "buckets_of", lambda lengths, drawn_together: [2])
-    monkeypatch.setattr("relational_transformer.training.sources.buckets_of", lambda lengths, drawn_together: [2])
+    monkeypatch.setattr("relational_transformer.training.fresh.buckets_of", lambda lengths, drawn_together: [2])
     narrow, _ = run_to_the_end(config, tmp_path / "narrow")
     assert any(len(size.buckets) > 1 for size in narrow.task.steps.sizes)
     assert torch.equal(narrow.fleet.values, roomy.fleet.values)

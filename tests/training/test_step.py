@@ -21,9 +21,9 @@ def make_engine(task: str = "insertion_sort", compiled: bool = False) -> Trainin
     split = load_split(models[0], make_split(task, "train", Protocol(train_examples=12, train_nodes=5)), CPU)
     fleet = Fleet(models, CPU)
     adam = Adam(fleet, 0.01, linears=linears_of_encoders(models[0]), compiled=compiled)
-    return TrainingStep(
-        models[0], fleet, split, adam, batch_size=BATCH, precision="fp64", compiled=compiled, recompute=False
-    )
+    engine = TrainingStep(models[0], fleet, split, adam, batch_size=BATCH, precision="fp64", compiled=compiled)
+    engine.recompute = False
+    return engine
 
 
 def make_draw(engine: TrainingStep, num_steps: int, part: int = 0) -> Draw:
@@ -92,10 +92,10 @@ def test_compiled_pieces_train_as_the_plain_step_whatever_the_number_of_hints(tr
         engine._train(most - 1)
         engine._train(most)
     assert len(traced) == 7, "steps of another number of hints, or the next ones, are compiled again"
-    for name, tensor in plain._changed().items():
+    for name, tensor in plain.changed().items():
         # Biases before a softmax have gradients of rounding alone, which Adam makes steps of: hence not 1e-12.
         torch.testing.assert_close(
-            compiled._changed()[name], tensor, rtol=1e-8, atol=1e-9, msg=lambda text, name=name: f"{name}: {text}"
+            compiled.changed()[name], tensor, rtol=1e-8, atol=1e-9, msg=lambda text, name=name: f"{name}: {text}"
         )
     assert plain.position.item() == 3
     assert plain.losses.gt(0).all()

@@ -5,7 +5,6 @@ import torch
 
 from relational_transformer.runs import RunFolder
 from relational_transformer.training import CLRSTask, load_network
-from relational_transformer.training.task import evaluate_run
 from tests.training.small import PROTOCOL, SETTINGS, make_trainer, run_to_the_end, small_config
 
 
@@ -53,8 +52,8 @@ def test_the_first_of_the_best_validations_is_tested(tmp_path):
         scores = trainer.rows["validation"][:, number].tolist()
         assert row["validation"] == max(scores)
         assert row["examples_of_best"] == 12 * (scores.index(max(scores)) + 1)
-    _, scores = evaluate_run(RunFolder(tmp_path / "run"), torch.device("cpu"))
-    assert scores == [row["test"] for row in result["seeds"]]
+    scores = CLRSTask.evaluate(RunFolder(tmp_path / "run"), torch.device("cpu")).scores
+    assert list(scores.values()) == [row["test"] for row in result["seeds"]]
 
 
 def test_examples_that_fill_no_whole_interval_are_trained_on_too(tmp_path):
@@ -147,7 +146,7 @@ def test_recomputing_changes_no_bit(tmp_path):
 def test_a_trajectory_too_long_for_memory_is_recomputed(tmp_path, monkeypatch):
     from relational_transformer.fleet import graphs as memory
 
-    monkeypatch.setattr(memory, "free_bytes", lambda device: 10_000)
+    monkeypatch.setattr(memory, "usable_bytes", lambda device: 10_000)
     trainer, _ = run_to_the_end(small_config(task="insertion_sort"), tmp_path / "run")
     assert trainer.task.steps.recompute is True
 
@@ -166,7 +165,7 @@ def test_a_seed_whose_loss_is_not_finite_fails_alone(tmp_path):
         result = trainer.finish()
     assert [row["failed"] for row in result["seeds"]] == [False, True, False]
     assert result["seeds"][1]["test"] is None
-    assert evaluate_run(folder, torch.device("cpu"))[1][1] is None
+    assert CLRSTask.evaluate(folder, torch.device("cpu")).scores[1] is None
     _, healthy = run_to_the_end(config, tmp_path / "healthy")
     for number in (0, 2):
         assert result["seeds"][number] == healthy["seeds"][number]
@@ -200,10 +199,10 @@ def test_a_trained_network_loads_from_its_folder(tmp_path):
 
 
 def test_whether_steps_are_recomputed_is_decided_once_and_kept(tmp_path, monkeypatch):
-    """Else a run that goes on where more memory is free would round otherwise."""
+    """Else a run that goes on where there is more memory would round otherwise."""
     config, folder = small_config(task="insertion_sort"), RunFolder(tmp_path)
     with monkeypatch.context() as little, folder.opened(config.as_dict()):
-        little.setattr("relational_transformer.fleet.graphs.free_bytes", lambda device: 10_000)
+        little.setattr("relational_transformer.fleet.graphs.usable_bytes", lambda device: 10_000)
         trainer = make_trainer(config, folder)
         next(trainer.run())
         trainer.save()

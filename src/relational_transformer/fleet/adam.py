@@ -25,9 +25,10 @@ class Schedule:
     """
 
     warmup_steps: int = 0
-    """Steps over which the learning rate grows from zero."""
+    """Training steps over which the learning rate grows from zero."""
     decay: Decay = "constant"
-    """What follows: the full rate, or half a cosine or a line down to zero at the end of the run."""
+    """The learning rate after the warm-up: constant, or down to zero at the end of the run in half a cosine or a
+    line."""
 
     def __post_init__(self) -> None:
         if self.warmup_steps < 0:
@@ -78,9 +79,9 @@ class Adam:
         self.clipping = clipping_of(fleet, clip)
         self.linears = list(_rows_of_linears(fleet, linears or {}))
         device = fleet.values.device
-        update = update_moving if self.linears else update_clipped
+        change = update_moving if self.linears else update
         self._count: Callable[..., list[Tensor]] = compiled_for(count_step, device) if compiled else count_step
-        self._update: Callable[..., None] = compiled_for(update, device) if compiled else update
+        self._update: Callable[..., None] = compiled_for(change, device) if compiled else change
 
     @torch.no_grad()
     def step(self, gradient: Tensor) -> None:
@@ -117,7 +118,7 @@ class Rule(NamedTuple):
     epsilon: float
     first_correction: Tensor
     second_correction: Tensor
-    weight_decay: float = 0.0
+    weight_decay: float
 
 
 class Linears(NamedTuple):
@@ -159,13 +160,8 @@ def count_step(count: Tensor, dtype: torch.dtype, rate: Rate) -> list[Tensor]:
     """
     count += 1
     number = count.squeeze(0)
-    found = corrections(number, dtype)
-    return found if rate.schedule.is_constant else [*found, learning_rate(rate, number).to(dtype)]
-
-
-def corrections(count: Tensor, dtype: torch.dtype) -> list[Tensor]:
-    """1 - β^t for both moments after `count` steps."""
-    return [(1 - beta**count).to(dtype) for beta in BETAS]
+    corrections = [(1 - beta**number).to(dtype) for beta in BETAS]
+    return corrections if rate.schedule.is_constant else [*corrections, learning_rate(rate, number).to(dtype)]
 
 
 def learning_rate(rate: Rate, count: Tensor) -> Tensor:
@@ -184,8 +180,9 @@ def learning_rate(rate: Rate, count: Tensor) -> Tensor:
     return rate.value * grown * left
 
 
-def update(state: State, gradient: Tensor, rule: Rule) -> None:
-    """Adam's rule, in place."""
+def update(state: State, gradient: Tensor, rule: Rule, clipping: Clipping | None) -> None:
+    """Clip the gradient, then apply Adam's rule. The state is changed in place, the gradient is not."""
+    gradient = clipped(gradient, clipping)
     values, first, second = state
     first.mul_(BETAS[0]).add_(gradient, alpha=1 - BETAS[0])
     second.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
@@ -199,15 +196,10 @@ def update(state: State, gradient: Tensor, rule: Rule) -> None:
         values.sub_(direction, alpha=rule.learning_rate)
 
 
-def update_clipped(state: State, gradient: Tensor, rule: Rule, clipping: Clipping | None) -> None:
-    """Clip the gradient, then apply Adam's rule. The state is changed in place, the gradient is not."""
-    update(state, clipped(gradient, clipping), rule)
-
-
 def update_moving(
     state: State, gradient: Tensor, rule: Rule, clipping: Clipping | None, linears: list[Linears]
 ) -> None:
-    """`update_clipped` for all parameters but those of Linears whose gradient is zero.
+    """`update` for all parameters but those of Linears whose gradient is zero.
 
     A mask over single numbers decides which of them change, so that the compiled update is one pass over the vectors.
     """
@@ -217,7 +209,7 @@ def update_moving(
         of_linear = has_gradient & matrix.same_linear.unsqueeze(-1)  # [S, rows, rows of its Linear, size]
         moves[matrix.start : matrix.stop].view(matrix.shape).copy_(of_linear.flatten(2).any(-1, keepdim=True))
     new = State(*(vector.clone() for vector in state))
-    update(new, clipped(gradient, clipping), rule)
+    update(new, gradient, rule, clipping)
     for old, changed in zip(state, new, strict=True):
         old.copy_(torch.where(moves, changed, old))
 

@@ -77,6 +77,11 @@ class Fleet:
         self.count = torch.zeros((), dtype=torch.float64, device=device)
         self.parameters: Parameters = self.split(self.values)
 
+    def leaf(self) -> Tensor:
+        """`values` as a leaf to differentiate by. It is a new one every time: autograd ties a leaf to the stream of its
+        first use, and a graph is captured on another stream."""
+        return self.values.detach().requires_grad_()
+
     def split(self, vector: Tensor) -> Parameters:
         """Views of a vector like `values` by name, [S, *shape]."""
         blocks = vector.split([self.num_seeds * shape.numel() for shape in self.shapes.values()])

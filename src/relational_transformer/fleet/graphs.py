@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 SHORT_OF_MEMORY = 16 * 2**30
 """Torch's cache is emptied before a capture unless this many bytes would stay free beside the memory that the warm-up
@@ -159,6 +160,12 @@ def own_stream(device: torch.device, owner: object) -> torch.cuda.Stream:
     raise ValueError(f"a device has {STREAMS} streams in a process, so at most {STREAMS} fleets can be trained at once")
 
 
+def recomputed(function: Callable[..., Any], *arguments: Any) -> Any:
+    """The result of a function whose activations are computed again in the backward pass. It is called as a step calls
+    it, without anything that waits for the device."""
+    return checkpoint(function, *arguments, use_reentrant=False, preserve_rng_state=False, determinism_check="none")
+
+
 def saved_bytes(function: Callable[[], Any]) -> int:
     """Bytes that autograd keeps for the backward pass of `function`, each storage counted once."""
     sizes: dict[int, int] = {}
@@ -195,9 +202,10 @@ def cached_bytes(segments: Sequence[Mapping[str, Any]], device: torch.device) ->
 
 
 def usable_bytes(device: torch.device) -> int:
-    """Memory that a run may count on. Of a GPU it is all that there is, so that how a run is trained does not depend on
-    who else trains there."""
-    return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else free_bytes(device)
+    """All memory of the device, whoever else trains there: how a run is trained must not depend on others."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_properties(device).total_memory
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def is_too_much_to_keep(needed: float, device: torch.device) -> bool:

@@ -28,10 +28,8 @@ class _Method(nn.Module):
         return self.method(self.module, *arguments)
 
 
-def over_seeds(module: nn.Module, method: Method, *, keep_axis: bool = False) -> Callable[..., Any]:
+def over_seeds(module: nn.Module, method: Method) -> Callable[..., Any]:
     """A method of a module for a fleet: `f(parameters, *arguments)`, in which every tensor has the seeds in front.
-
-    With `keep_axis`, vmap adds the axis of seeds to every operation even if there is only one seed.
 
     Arguments and results may be nested in dicts, tuples and named tuples, with None among them (which `vmap` alone
     does not take).
@@ -58,7 +56,7 @@ def over_seeds(module: nn.Module, method: Method, *, keep_axis: bool = False) ->
             return tuple(leaf for leaf in result_leaves if isinstance(leaf, Tensor))
 
         first, *_ = (*parameters.values(), *tensors)
-        if len(first) == 1 and not keep_axis:  # one seed: without vmap, which takes time of its own
+        if len(first) == 1:  # one seed: without vmap, which takes time of its own
             alone = one({name: value[0] for name, value in parameters.items()}, [tensor[0] for tensor in tensors])
             fleet = [result.unsqueeze(0) for result in alone]
         else:

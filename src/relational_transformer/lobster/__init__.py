@@ -5,8 +5,7 @@ from .graphs import Lobsters, sample, spread_sizes
 from .models.build import build_model
 from .protocol import LobsterProtocol
 from .settings import SETTINGS, BaselineSettings, RelationalSettings
-from .task import LobsterTask
-from .trained import evaluate_run, load_model
+from .task import LobsterTask, load_model
 
 __all__ = [
     "SETTINGS",
@@ -17,7 +16,6 @@ __all__ = [
     "Lobsters",
     "RelationalSettings",
     "build_model",
-    "evaluate_run",
     "load_model",
     "sample",
     "spread_sizes",

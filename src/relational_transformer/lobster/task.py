@@ -1,9 +1,9 @@
 """The lobster experiment as a task: models learn distances in graphs and are tested on larger graphs."""
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,14 +11,15 @@ from torch import Tensor
 
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.over_seeds import Parameters
-from relational_transformer.fleet.precision import Precision
-from relational_transformer.regression.batches import draw, group_by_size
+from relational_transformer.fleet.precision import Precision, set_matrix_products
 from relational_transformer.regression.evaluation import Evaluator
 from relational_transformer.regression.model import LayeredModel
 from relational_transformer.regression.stack import FleetStack
 from relational_transformer.regression.step import TrainingStep
+from relational_transformer.regression.task import RegressionTask
+from relational_transformer.runs.checkpoint import load_trained
 from relational_transformer.runs.run_folder import RunFolder
-from relational_transformer.runs.task import Evaluation, Optimiser, Start, Task
+from relational_transformer.runs.task import Evaluation, Optimiser, Start
 
 from .config import LobsterConfig
 from .cost import flop
@@ -38,7 +39,7 @@ def relative_error(predictions: Tensor, distances: Tensor) -> Tensor:
     return (predictions - distances).abs() / distances.abs()
 
 
-class LobsterTask(Task[LobsterConfig]):
+class LobsterTask(RegressionTask[LobsterConfig]):
     """A fleet of models that learn the distance between two nodes of a lobster graph. All scores are relative losses.
 
     >>> from relational_transformer.lobster import SETTINGS, LobsterProtocol
@@ -47,27 +48,12 @@ class LobsterTask(Task[LobsterConfig]):
     (62500, 6250, 32)
     """
 
-    higher_is_better = False
+    config_type = LobsterConfig
     scores = ("train", "test", "test_in_distribution")
-    steps_at_once = {"cuda": 32, "cpu": 4}  # noqa: RUF012
     title = "Lobster graphs: relative loss"
     examples_are = "graphs"
     measure = "relative loss"
-    shown_times, shown_as, unit = 1.0, ".4f", ""
-
-    steps: TrainingStep
-
-    @property
-    def num_steps(self) -> int:
-        return math.ceil(self.config.protocol.examples / self.config.settings.batch_size)
-
-    @property
-    def steps_of_part(self) -> int:
-        return max(1, self.config.protocol.validation_interval // self.config.settings.batch_size)
-
-    @property
-    def examples_of_step(self) -> int:
-        return self.config.settings.batch_size
+    shown_as = ".4f"
 
     @property
     def optimiser(self) -> Optimiser:
@@ -94,17 +80,6 @@ class LobsterTask(Task[LobsterConfig]):
         self.model, self.fleet, self._device = start.model, start.fleet, device
         self.evaluator = self._evaluator(self.stack, load_split(validation, device))
 
-    def load(self, part: int, position: int) -> None:
-        split, steps = self.steps.split, self.steps_of_part
-        index = draw(self.config.seeds, part * steps, steps, self.config.settings.batch_size, len(split))
-        self.steps.load(group_by_size(index, split.host_num_nodes, self.steps.buckets), position)
-
-    def step(self, number: int) -> None:
-        self.steps.make(number)
-
-    def validate(self, steps: int) -> dict[str, Tensor]:
-        return {"validation": self.evaluator.mean_errors(self.fleet.parameters)}
-
     def test(self, best: Parameters, tested: Sequence[bool]) -> dict[str, list[float]]:
         protocol = self.config.protocol
         plain = FleetStack(self.model, compiled=False)  # small graphs, seen once: compiling would take longer
@@ -119,17 +94,22 @@ class LobsterTask(Task[LobsterConfig]):
 
     @classmethod
     def evaluate(
-        cls, folder: RunFolder, device: torch.device, nodes: int | None, examples: int | None, data_seed: int | None
-    ) -> Evaluation:
-        from .trained import evaluate_run  # which loads a run of this task
-
+        cls, folder: RunFolder, device: torch.device, nodes: int | None = None, examples: int | None = None,
+        data_seed: int | None = None,
+    ) -> Evaluation:  # fmt: skip
         changes = {"test_size": nodes, "evaluation_examples": examples, "test_data_seed": data_seed}
         given = {name: value for name, value in changes.items() if value is not None}
-        found = evaluate_run(folder, device, lambda protocol: replace(protocol, **given))
-        config, scores = found.config, dict(zip(found.config.seeds, found.losses, strict=True))
-        good = [loss for loss in found.losses if loss is not None]
-        title = f"{config.model} on lobster graphs of size {given.get('test_size', config.protocol.test_size)}"
-        note = meaning(statistics.mean(good), found.distances) if good else None
+        trained = load_trained(cls, folder)
+        config, protocol = trained.config, replace(trained.config.protocol, **given)
+        set_matrix_products(config.precision)
+        graphs = protocol.test_graphs()
+        check_memory(config.model, int(graphs.num_nodes.max()), config.precision, device)
+        stack = FleetStack(build_model(config.model, config.settings).to(device), compiled=False)
+        evaluator = Evaluator(stack, load_split(graphs, device), len(config.seeds), config.precision, relative_error)
+        scores = trained.scores(evaluator.mean_errors, device)
+        good = [loss for loss in scores.values() if loss is not None]
+        note = meaning(statistics.mean(good), graphs.distances) if good else None
+        title = f"{config.model} on lobster graphs of size {protocol.test_size}"
         return Evaluation(title, cls.measure, scores, cls.shown, note)
 
     @property
@@ -146,10 +126,6 @@ class LobsterTask(Task[LobsterConfig]):
         return {"metric": "relative loss", "oracles": oracles}
 
     @classmethod
-    def read_config(cls, content: dict[str, Any]) -> LobsterConfig:
-        return LobsterConfig.from_dict(content)
-
-    @classmethod
     def paper_config(
         cls, task: str, model: Any, seeds: tuple[int, ...], *, examples: int | None = None,
         precision: Precision = "tf32", compile: CompileMode = "auto", **options: Any,
@@ -161,10 +137,6 @@ class LobsterTask(Task[LobsterConfig]):
     def paper_values(cls, config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
         return {"protocol": vars(LobsterProtocol()), "settings": vars(SETTINGS[config["model"]])}
 
-    @classmethod
-    def paper_unit(cls, score: float) -> float:
-        return score
-
     def flop(self) -> float:
         return flop(self.config)
 
@@ -173,3 +145,12 @@ class LobsterTask(Task[LobsterConfig]):
 
     def _losses(self, stack: FleetStack, split: Split, best: Parameters) -> list[float]:
         return self._evaluator(stack, split).mean_errors(best).tolist()
+
+
+def load_model(run: Path | str, seed: int | None = None) -> LayeredModel:
+    """The trained model of one seed of the run in a folder (the first that did not fail, unless one is named).
+
+    >>> model = load_model("runs/lobster-rt", seed=3)  # doctest: +SKIP
+    """
+    trained = load_trained(LobsterTask, run)
+    return trained.model_of(trained.number_of(seed))

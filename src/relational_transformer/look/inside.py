@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from relational_transformer.analysis.rollout import Predictions, predict_steps
 from relational_transformer.clrs.trajectories import Trajectories
 from relational_transformer.nn import RelationalAttention, record_attention
 from relational_transformer.processors import GraphState
 from relational_transformer.reasoning.network import Network
-from relational_transformer.training.rollout import Predictions, predict_steps
 
 
 class Inside(NamedTuple):

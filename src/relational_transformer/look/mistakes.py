@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from relational_transformer.analysis.hint_scores import TOLERANCE
 from relational_transformer.clrs.spec import FeatureSpec, Type
-from relational_transformer.training.hint_scores import TOLERANCE
 
 
 def find_mistakes(feature: FeatureSpec, predicted: np.ndarray, truth: np.ndarray, spread: float = 1.0) -> np.ndarray:

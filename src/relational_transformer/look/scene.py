@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from relational_transformer.analysis.hint_scores import spread
+from relational_transformer.analysis.rollout import PredictedHint
 from relational_transformer.clrs.feature import ProtocolName, Spec, Stage, Type
 from relational_transformer.clrs.trajectories import Trajectories
-from relational_transformer.training.hint_scores import spread
-from relational_transformer.training.rollout import PredictedHint
 
 from .explanations import EXPLANATIONS
 from .inside import Inside, look_inside
@@ -20,6 +20,12 @@ from .run import TrainedRun, draw_example
 
 MOST_BYTES = 6_000_000
 """Of attention, and of norms of edge vectors, of all examples and runs of a page, before compression."""
+
+MOST_BYTES_OF_SMALL = 1_250_000
+"""The same of a page whose examples have at most `SMALL` nodes: it stays below 2 MB, even if nothing can be
+compressed."""
+
+SMALL = 20
 
 Scene = dict[str, Any]
 

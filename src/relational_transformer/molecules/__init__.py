@@ -9,8 +9,7 @@ from .graphs import Molecules
 from .model import MoleculeRegressor
 from .qm9 import QM9, load_qm9
 from .targets import TARGETS, Target, find_target
-from .task import QM9Task
-from .trained import load_model
+from .task import QM9Task, load_model
 
 __all__ = [
     "QM9",

@@ -1,16 +1,14 @@
 """What a run on QM9 is: a target, the model's sizes and training, a protocol and the seeds."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal
 
 from relational_transformer.bounds import ABOVE_ZERO, LARGEST_COUNT, LARGEST_FACTOR, LARGEST_SEED, check_bounds
 from relational_transformer.fleet.adam import CONSTANT, Schedule
 from relational_transformer.fleet.compiling import CompileMode
-from relational_transformer.fleet.fleet import check_seeds
 from relational_transformer.fleet.precision import Precision
 from relational_transformer.nn.checks import LARGEST_SIZE, MOST_LAYERS
-from relational_transformer.reading import make
-from relational_transformer.runs.task import config_as_dict
+from relational_transformer.regression.task import RegressionConfig
 
 from .targets import Target, find_target
 
@@ -31,20 +29,27 @@ class MoleculeSettings:
     """
 
     num_layers: int = 8
+    """Layers of the model."""
     num_heads: int = 8
+    """Attention heads."""
     head_size: int = 24
-    """Heads times head size is the size of nodes."""
+    """Size of a head. Heads times head size is the size of node vectors."""
     node_hidden_size: int = 384
+    """Hidden size of the nodes' feed-forward network."""
     edge_size: int = 96
+    """Size of edge vectors."""
     edge_hidden_sizes: tuple[int, int] = (96, 96)
+    """Hidden sizes of the two networks of the edge update."""
     distance_size: int = 64
-    """Centres of the distance basis."""
+    """The number of radial basis functions that encode a distance."""
     longest_distance: float = 10.0
-    """The last of them, in ångström."""
+    """The centre of the last of them, in ångström."""
     learning_rate: float = 5e-4
+    """Adam's learning rate."""
     batch_size: int = 128
+    """Molecules in a batch of one seed."""
     gradient_clip: float | None = 1.0
-    """The norm that a seed's gradient is cut down to."""
+    """The norm to which the gradient of each seed is clipped."""
 
     def __post_init__(self) -> None:
         sizes = [name for name, value in vars(self).items() if name not in BOUNDS and isinstance(value, int)]
@@ -100,7 +105,7 @@ PROTOCOL_BOUNDS = {
 
 
 @dataclass(frozen=True)
-class QM9Config:
+class QM9Config(RegressionConfig):
     """One fleet: `seeds` of the model on one target, all on the same split. All that changes its numbers is here, but
     for the device and the kernels' switch, which the result names.
 
@@ -108,6 +113,8 @@ class QM9Config:
     >>> QM9Config.from_dict(config.as_dict()) == config, config.target.unit
     (True, 'meV')
     """
+
+    called = "a run on QM9"
 
     task: str
     settings: MoleculeSettings
@@ -120,12 +127,9 @@ class QM9Config:
 
     def __post_init__(self) -> None:
         find_target(self.name)
-        for name, choices in (
-            ("precision", get_args(Precision)), ("compile", get_args(CompileMode)), ("model", ("rt",))
-        ):  # fmt: skip
-            if getattr(self, name) not in choices:
-                raise ValueError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}")
-        check_seeds(self.seeds)
+        if self.model != "rt":
+            raise ValueError(f"model must be rt, got {self.model!r}")
+        super().__post_init__()
 
     @property
     def name(self) -> str:
@@ -135,14 +139,3 @@ class QM9Config:
     @property
     def target(self) -> Target:
         return find_target(self.name)
-
-    def as_dict(self) -> dict[str, Any]:
-        return config_as_dict(self)
-
-    @staticmethod
-    def from_dict(content: dict[str, Any]) -> "QM9Config":
-        """A configuration as `as_dict` gave it, after a trip through JSON."""
-        try:
-            return make(content, QM9Config)
-        except ValueError as error:
-            raise ValueError(f"this is not the configuration of a run on QM9 ({error})") from None

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,17 +11,19 @@ from torch import Tensor
 
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.over_seeds import Parameters
-from relational_transformer.fleet.precision import Precision
-from relational_transformer.regression.batches import draw, group_by_size
+from relational_transformer.fleet.precision import Precision, set_matrix_products
 from relational_transformer.regression.evaluation import Evaluator
 from relational_transformer.regression.model import LayeredModel
 from relational_transformer.regression.stack import FleetStack
 from relational_transformer.regression.step import TrainingStep
+from relational_transformer.regression.task import RegressionTask
+from relational_transformer.runs.checkpoint import load_trained
 from relational_transformer.runs.run_folder import RunFolder
-from relational_transformer.runs.task import FORWARD_AND_BACKWARD, Evaluation, Optimiser, Start, Task
+from relational_transformer.runs.task import FORWARD_AND_BACKWARD, Evaluation, Optimiser, Start
 
 from .build import build_model, flop_of_molecule
 from .config import WARMUP, MoleculeSettings, QM9Config, QM9Protocol
+from .model import MoleculeRegressor
 from .preparation import Prepared
 from .qm9 import load_qm9
 
@@ -34,7 +37,7 @@ def absolute_error(predictions: Tensor, targets: Tensor) -> Tensor:
     return (predictions - targets).abs()
 
 
-class QM9Task(Task[QM9Config]):
+class QM9Task(RegressionTask[QM9Config]):
     """A fleet that learns one property of molecules; losses are absolute errors in units of the property's spread.
 
     >>> task = QM9Task(QM9Config("qm9_gap", MoleculeSettings(), QM9Protocol(), seeds=(0, 1)))
@@ -42,26 +45,11 @@ class QM9Task(Task[QM9Config]):
     (171875, 859, 128)
     """
 
-    higher_is_better = False
-    steps_at_once = {"cuda": 32, "cpu": 4}  # noqa: RUF012
+    config_type = QM9Config
     title = "QM9: mean absolute error"
     examples_are = "molecules"
     measure = "mean absolute error"
-    shown_times, shown_as, unit = 1.0, ".4g", ""
-
-    steps: TrainingStep
-
-    @property
-    def num_steps(self) -> int:
-        return math.ceil(self.config.protocol.examples / self.config.settings.batch_size)
-
-    @property
-    def steps_of_part(self) -> int:
-        return max(1, self.config.protocol.validation_interval // self.config.settings.batch_size)
-
-    @property
-    def examples_of_step(self) -> int:
-        return self.config.settings.batch_size
+    shown_as = ".4g"
 
     @property
     def optimiser(self) -> Optimiser:
@@ -87,17 +75,6 @@ class QM9Task(Task[QM9Config]):
         )
         self.evaluator = evaluator_of(self.stack, data, data.indices.validation, config, device)
 
-    def load(self, part: int, position: int) -> None:
-        split, steps = self.steps.split, self.steps_of_part
-        index = draw(self.config.seeds, part * steps, steps, self.config.settings.batch_size, len(split))
-        self.steps.load(group_by_size(index, split.host_num_nodes, self.steps.buckets), position)
-
-    def step(self, number: int) -> None:
-        self.steps.make(number)
-
-    def validate(self, steps: int) -> dict[str, Tensor]:
-        return {"validation": self.evaluator.mean_errors(self.fleet.parameters)}
-
     def test(self, best: Parameters, tested: Sequence[bool]) -> dict[str, list[float]]:
         data = self.data_of_run
         evaluator = evaluator_of(self.stack, data, data.indices.test, self.config, self._device)
@@ -105,16 +82,20 @@ class QM9Task(Task[QM9Config]):
 
     @classmethod
     def evaluate(
-        cls, folder: RunFolder, device: torch.device, nodes: int | None, examples: int | None, data_seed: int | None
-    ) -> Evaluation:
-        from .trained import evaluate_run  # which loads a run of this task
-
+        cls, folder: RunFolder, device: torch.device, nodes: int | None = None, examples: int | None = None,
+        data_seed: int | None = None,
+    ) -> Evaluation:  # fmt: skip
         if any(given is not None for given in (nodes, examples, data_seed)):
             raise ValueError("a run on QM9 is scored on the test molecules of its split, and on no others")
-        config, scores = evaluate_run(folder, device)
-        return Evaluation(
-            f"{config.model} on {config.task}, test", f"{cls.measure} ({config.target.unit})", scores, cls.shown
-        )
+        trained = load_trained(cls, folder)
+        config = trained.config
+        set_matrix_products(config.precision)
+        data = Prepared.of(load_qm9(), config)
+        dtype = next(iter(trained.best.values())).dtype
+        stack = FleetStack(build_model(config).network.to(device, dtype), compiled=False)
+        evaluator = evaluator_of(stack, data, data.indices.test, config, device)
+        title, measure = f"{config.model} on {config.task}, test", f"{cls.measure} ({config.target.unit})"
+        return Evaluation(title, measure, trained.scores(evaluator.mean_errors, device), cls.shown)
 
     @property
     def headings(self) -> dict[str, str]:
@@ -127,10 +108,6 @@ class QM9Task(Task[QM9Config]):
             "baselines": self.data_of_run.baselines(),
             "data_sha256": self.data_of_run.qm9.sha256,
         }
-
-    @classmethod
-    def read_config(cls, content: dict[str, Any]) -> QM9Config:
-        return QM9Config.from_dict(content)
 
     @classmethod
     def paper_config(
@@ -146,10 +123,6 @@ class QM9Task(Task[QM9Config]):
         usual, own = QM9Protocol(), config["protocol"]
         sizes = ("train_molecules", "validation_molecules", "test_molecules")
         return {"protocol": {**own, **{name: getattr(usual, name) for name in sizes}}}
-
-    @classmethod
-    def paper_unit(cls, score: float) -> float:
-        return score
 
     def flop(self) -> float:
         """Training, validations and the test; padding is not counted."""
@@ -174,3 +147,17 @@ def evaluator_of(
         error=lambda predictions, targets: spread * absolute_error(predictions, targets),
         nodes_per_bucket=ATOMS_PER_BUCKET["evaluation"],
     )
+
+
+def load_model(run: Path | str, seed: int | None = None) -> MoleculeRegressor:
+    """The trained model of one seed of the run in a folder (the first that did not fail, unless one is named). It
+    predicts in the target's unit, and can be saved with `save_pretrained`.
+
+    >>> model = load_model("runs/qm9-gap-rt", seed=1)  # doctest: +SKIP
+    """
+    trained = load_trained(QM9Task, run)
+    network = trained.model_of(trained.number_of(seed))
+    model = build_model(trained.config).to(next(network.parameters()).dtype)
+    model.network.load_state_dict(network.state_dict())
+    model.use_scale(Prepared.of(load_qm9(), trained.config).scale)
+    return model.eval()

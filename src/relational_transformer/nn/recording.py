@@ -37,7 +37,7 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
         raise ValueError(f"model must be a torch.nn.Module, got {shown(model)}")
     attentions = {name: module for name, module in model.named_modules() if _gives_weights(module)}
     if not attentions:
-        raise ValueError(f"no relational attention is inside this {type(model).__name__}")
+        raise ValueError(f"this {type(model).__name__} contains no relational attention")
     if any("_orig_mod" in name.split(".") for name in attentions):  # as torch.compile names the original
         raise ValueError("attention cannot be recorded in a compiled model: record the model that was compiled")
     recorded: dict[str, list[Tensor]] = {name: [] for name in attentions}

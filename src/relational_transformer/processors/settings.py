@@ -30,7 +30,7 @@ class Settings:
     """
 
     processor: str = "rt"
-    """The kind of processor, a name in `PROCESSORS`."""
+    """The kind of processor; on the command line, --model sets it."""
     num_layers: int = 3
     """Layers of the processor. All run at every step of the algorithm."""
     hidden_size: int = 192
@@ -38,9 +38,10 @@ class Settings:
     learning_rate: float = 2.5e-4
     """Adam's learning rate."""
     gradient_clip: float | None = None
-    """The norm to which the gradient of a seed is clipped; None, as in the paper, for no clipping."""
+    """The norm to which the gradient of each seed is clipped; by default no clipping, as in the paper."""
     weight_decay: float = 0.0
-    """The share of every parameter, times the learning rate, that an update subtracts (AdamW); 0 as in the paper."""
+    """AdamW's weight decay: an update subtracts this share of every parameter, times the learning rate; 0 in the
+    paper."""
     batch_size: int = 4
     """Examples in a batch of one seed."""
     num_heads: int = 12

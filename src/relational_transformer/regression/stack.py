@@ -1,8 +1,8 @@
 """A fleet of models, run layer by layer with one compiled layer."""
 
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
+from relational_transformer.fleet.graphs import recomputed
 from relational_transformer.fleet.over_seeds import Parameters, over_seeds
 from relational_transformer.fleet.pieces import Pieces
 
@@ -32,10 +32,7 @@ class FleetStack:
         state = self._first(first, graphs)
         for layer in layers:
             if self.recompute:
-                state = checkpoint(
-                    self._layer, layer, graphs, state,
-                    use_reentrant=False, preserve_rng_state=False, determinism_check="none",
-                )  # fmt: skip
+                state = recomputed(self._layer, layer, graphs, state)
             else:
                 state = self._layer(layer, graphs, state)
         return self._last(last, graphs, state)

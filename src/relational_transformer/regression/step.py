@@ -9,49 +9,40 @@ from torch import Tensor
 
 from relational_transformer.fleet.adam import Adam
 from relational_transformer.fleet.fleet import Fleet
-from relational_transformer.fleet.graphs import Graphs, is_too_much_to_keep, saved_bytes
+from relational_transformer.fleet.graphs import is_too_much_to_keep, saved_bytes
 from relational_transformer.fleet.precision import Precision, for_computing
+from relational_transformer.runs.steps import Steps
 
 from .batches import NODES_PER_BUCKET, Draw, node_buckets
 from .split import Split
 from .stack import FleetStack
 
 
-class TrainingStep:
-    """Runs training steps whose random numbers were drawn beforehand: `load` them, then `make` each step.
+class TrainingStep(Steps):
+    """Runs training steps whose graphs were drawn beforehand: `load` them, then `make` each step.
 
     A step accumulates the gradient of the mean error over groups, each padded to its own number of nodes. Then Adam
-    makes one update. No method waits for the device.
+    makes one update.
 
     Args:
         error: the error to minimise, of predictions and targets, for each graph.
         nodes_per_bucket: groups are padded to multiples of it.
-
-    Attributes:
-        losses: the loss of every seed summed over the steps since `forget`, [S].
-        finite: whether every loss of a seed so far was a finite number, bool [S].
-        recompute: whether layers are recomputed in the backward pass; None until the first step has decided.
     """
 
     def __init__(
         self, stack: FleetStack, fleet: Fleet, split: Split, adam: Adam, *, batch_size: int, precision: Precision,
         error: Callable[[Tensor, Tensor], Tensor], nodes_per_bucket: int = NODES_PER_BUCKET,
     ) -> None:  # fmt: skip
-        self.stack, self.fleet, self.split, self.batch_size, self.error = stack, fleet, split, batch_size, error
+        super().__init__(fleet)
+        self.stack, self.split, self.batch_size, self.error = stack, split, batch_size, error
         self.precision: Precision = precision
-        self.device = fleet.values.device
         self.adam = adam
         seeds = fleet.num_seeds
         self.buckets = node_buckets(split.host_num_nodes, seeds, batch_size, nodes_per_bucket)
         self.gradient = torch.zeros_like(fleet.values)
-        self.position = torch.zeros(1, dtype=torch.long, device=self.device)
         self.step_losses = torch.zeros(seeds, device=self.device, dtype=fleet.values.dtype)
-        self.losses = torch.zeros(seeds, device=self.device, dtype=torch.float64)
-        self.finite = torch.ones(seeds, dtype=torch.bool, device=self.device)
         self.index = torch.zeros(0, seeds, 1, dtype=torch.long, device=self.device)  # [steps · G, S, B / G]
         self.num_nodes: list[list[int]] = []
-        self.recompute: bool | None = None
-        self._graphs = Graphs(self.device, self._changed)
 
     def load(self, drawn: Draw, position: int = 0) -> None:
         """Load the graphs of the next steps; step number `position` of them is the next one."""
@@ -60,24 +51,19 @@ class TrainingStep:
         if self.device.type != "cuda":
             self.index = index
         elif self.index.shape != index.shape:
-            self._graphs.forget()
+            self.graphs.forget()
             self.index = index.to(self.device)
         else:
             self.index.copy_(index.pin_memory(), non_blocking=True)
         self.position.fill_(position * drawn.index.shape[1])  # it counts groups
 
     def make(self, number: int) -> None:
-        """Run training step `number` of those loaded. Steps must be run in order."""
         if self.recompute is None:
             self.recompute = self._must_recompute()
         self.stack.recompute = self.recompute
         for num_nodes in self.num_nodes[number]:
             self._run(num_nodes)
         self._run(None)
-
-    def forget(self) -> None:
-        """Set the sum of losses to zero."""
-        self.losses.zero_()
 
     def loss(self, values: Tensor, index: Tensor, num_nodes: int) -> Tensor:
         """The contribution of the graphs at `index` [S, B / G] to the mean error of their batches, [S]."""
@@ -89,7 +75,7 @@ class TrainingStep:
     def _run(self, num_nodes: int | None) -> None:
         """Run a group padded to `num_nodes`, or the update that ends a step (None)."""
         step = partial(self._do, num_nodes)
-        self._graphs.run(num_nodes, step, rehearsal=partial(self._in_little_memory, step))
+        self.graphs.run(num_nodes, step, rehearsal=partial(self._in_little_memory, step))
 
     def _do(self, num_nodes: int | None) -> None:
         if num_nodes is None:
@@ -114,9 +100,7 @@ class TrainingStep:
     def _forward(self, num_nodes: int) -> tuple[Tensor, Tensor]:
         """The losses [S] of the next loaded group, and the leaf tensor of parameters to differentiate by."""
         index = self.index.index_select(0, self.position).squeeze(0)
-        # A new leaf every time: autograd ties a leaf to the stream of its first use, and a graph is captured on another
-        # stream.
-        values = self.fleet.values.detach().requires_grad_()
+        values = self.fleet.leaf()
         return self.loss(values, index, num_nodes), values
 
     def _must_recompute(self) -> bool:
@@ -135,12 +119,5 @@ class TrainingStep:
         step()
         self.stack.recompute = recompute
 
-    def _changed(self) -> dict[str, Tensor]:
-        return {
-            **self.fleet.state(),
-            "gradient": self.gradient,
-            "position": self.position,
-            "step_losses": self.step_losses,
-            "losses": self.losses,
-            "finite": self.finite,
-        }
+    def changed(self) -> dict[str, Tensor]:
+        return {**super().changed(), "gradient": self.gradient, "step_losses": self.step_losses}

@@ -3,10 +3,23 @@
 Nothing here knows what is trained.
 """
 
+from .config import RunConfig
 from .progress import Progress
 from .run_folder import RunFolder
 from .session import train, train_together
-from .task import Task
+from .steps import Steps
+from .task import Optimiser, Start, Task
 from .trainer import Trainer
 
-__all__ = ["Progress", "RunFolder", "Task", "Trainer", "train", "train_together"]
+__all__ = [
+    "Optimiser",
+    "Progress",
+    "RunConfig",
+    "RunFolder",
+    "Start",
+    "Steps",
+    "Task",
+    "Trainer",
+    "train",
+    "train_together",
+]

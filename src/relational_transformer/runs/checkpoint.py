@@ -7,6 +7,7 @@ the tensors alone, are refused.
 import hashlib
 import json
 import logging
+import math
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -84,10 +85,7 @@ def resume(
 
     def check_fit(found: Checkpoint) -> None:
         _check_config(found, config)
-        wanted, given = ({name: _kind(one) for name, one in tensors.items()} for tensors in (state, found.tensors))
-        for name in sorted(wanted.keys() | given.keys()):
-            if wanted.get(name) != given.get(name):
-                raise ValueError(f"{name[:80]} is {given.get(name)}, expected {wanted.get(name)}")
+        _check_same(*({name: _kind(one) for name, one in tensors.items()} for tensors in (state, found.tensors)))
         check(found.progress, progress)
         for name, most in at_most.items():
             if not 0 <= found.progress[name] <= most:
@@ -108,14 +106,14 @@ def read_best(folder: RunFolder, config: Mapping[str, Any], model: nn.Module, nu
     A run that has its result is read from the checkpoint that the result was made with, and from no other. A run
     without a result may be read from the checkpoint before the newest; a warning says so.
     """
-    shapes = {f"best.{name}": [num_seeds, *parameter.shape] for name, parameter in model.named_parameters()}
+    prefix = "best."
+    shapes = {f"{prefix}{name}": [num_seeds, *parameter.shape] for name, parameter in model.named_parameters()}
 
     def check_fit(found: Checkpoint) -> None:
         _check_config(found, config)
-        given = {name: list(tensor.shape) for name, tensor in found.tensors.items() if name.startswith("best.")}
-        for name in sorted(shapes.keys() | given.keys()):
-            if shapes.get(name) != given.get(name):
-                raise ValueError(f"{name[:80]} has shape {given.get(name)}, expected {shapes.get(name)}")
+        _check_same(
+            shapes, {name: list(tensor.shape) for name, tensor in found.tensors.items() if name.startswith(prefix)}
+        )
 
     result = folder.read_result()
     if result is not None and "files" in result:
@@ -135,7 +133,7 @@ def read_best(folder: RunFolder, config: Mapping[str, Any], model: nn.Module, nu
     path, checkpoint = found
     if path == folder.previous_checkpoint:
         log.warning("The scores are those of %s: the checkpoint after it is missing or damaged", path)
-    prefix, tensors = "best.", checkpoint.tensors
+    tensors = checkpoint.tensors
     best = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
     return best, {name: tensor for name, tensor in tensors.items() if not name.startswith(prefix)}
 
@@ -149,9 +147,13 @@ class Trained(NamedTuple):
     """
 
     folder: RunFolder
-    config: Any
+    task: Task[Any]
     best: Parameters
     good: list[bool]
+
+    @property
+    def config(self) -> Any:
+        return self.task.config
 
     def number_of(self, seed: int | None) -> int:
         """The position of a seed among those of the run; by default that of the first seed that did not fail.
@@ -165,19 +167,30 @@ class Trained(NamedTuple):
             raise ValueError(f"{failed} of the run in {self.folder.path} failed: there is no model")
         return number
 
-    def parameters_of(self, number: int) -> Parameters:
-        """The best parameters of the seed at this position, by name."""
-        return {name: values[number] for name, values in self.best.items()}
+    def model_of(self, number: int) -> Any:
+        """The model of the seed at this position, with its best parameters."""
+        own = {name: values[number] for name, values in self.best.items()}
+        model = self.task.build().to(next(iter(own.values())).dtype)
+        model.load_state_dict(own)
+        return model
+
+    def scores(self, score: Callable[[Parameters], Tensor], device: torch.device) -> dict[int, float | None]:
+        """Scores [S] of the best parameters, by seed; None for a seed that failed, or whose score is no finite
+        number."""
+        scores = score({name: tensor.to(device) for name, tensor in self.best.items()}).tolist()
+        rows = zip(self.config.seeds, scores, self.good, strict=True)
+        return {seed: one if is_good and math.isfinite(one) else None for seed, one, is_good in rows}
 
 
 def load_trained(kind: type[Task[Any]], run: RunFolder | Path | str) -> Trained:
     """Read the run of a kind of task in a folder."""
     folder = run if isinstance(run, RunFolder) else RunFolder(run)
-    config = folder.read_config(kind.read_config)
+    config = folder.read_config(kind.config_type.from_dict)
+    task = kind(config)
     with torch.device("meta"):
-        model = kind(config).build()
+        model = task.build()
     best, others = read_best(folder, config.as_dict(), model, len(config.seeds))
-    return Trained(folder, config, best, (others["finite"] & others["best_scores"].isfinite()).tolist())
+    return Trained(folder, task, best, (others["finite"] & others["best_scores"].isfinite()).tolist())
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
@@ -219,6 +232,13 @@ def _read_fitting(path: Path, check_fit: Callable[[Checkpoint], None]) -> Checkp
     except ValueError as error:
         raise ValueError(f"{path} is of another run ({error})") from None
     return found
+
+
+def _check_same(wanted: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Refuse tensors that are not the expected ones, both given as shapes or kinds by name."""
+    for name in sorted(wanted.keys() | given.keys()):
+        if wanted.get(name) != given.get(name):
+            raise ValueError(f"{name[:80]} is {given.get(name)}, expected {wanted.get(name)}")
 
 
 def _check_config(found: Checkpoint, config: Mapping[str, Any]) -> None:

@@ -1,6 +1,8 @@
 """Learning curves: a picture of a run that has ended, and TensorBoard while it trains."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,9 @@ from .run_folder import RunFolder
 AXIS_COLOR = "#666666"
 
 
-def draw_curves(
-    path: Path, title: str, metrics: list[dict[str, Any]], test_scores: list[float | None],
-    times: float = 100.0, unit: str = "%",
-) -> None:  # fmt: skip
-    """Draw loss and validation score of every seed against examples seen, and its test score as a dot at the end.
-    Scores are multiplied by `times`."""
+@contextmanager
+def two_panels(path: Path, title: str) -> Iterator[tuple[Any, Any]]:
+    """Two axes side by side to draw on; the picture is written afterwards."""
     try:
         import matplotlib
     except ModuleNotFoundError:
@@ -24,26 +23,9 @@ def draw_curves(
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    examples = [row["examples"] for row in metrics]
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    for seed in range(len(test_scores)):
-        color = f"C{seed % 10}"
-        losses = [row["loss"][seed] for row in metrics]
-        scores = [row["validation"][seed] for row in metrics]
-        left.plot(examples, [float("nan") if loss is None else loss for loss in losses], color=color, linewidth=0.8)
-        right.plot(
-            examples,
-            [float("nan") if score is None else times * score for score in scores],
-            color=color,
-            linewidth=0.8,
-        )
-        score = test_scores[seed]
-        if score is not None:
-            right.plot(examples[-1], times * score, marker="o", color=color, markersize=5, clip_on=False)
-    left.set(title="training loss", xlabel="examples per seed", yscale="log")
-    right.set(title="validation score, and test score (dots)", xlabel="examples per seed", ylabel=unit)
-    right.set_ylim(0, 101 if unit == "%" else None)
-    for axes in (left, right):
+    figure, panels = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    yield tuple(panels)
+    for axes in panels:
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(colors=AXIS_COLOR)
     figure.suptitle(title)
@@ -53,6 +35,26 @@ def draw_curves(
         pyplot.close(figure)
 
     write_atomically(path, write)
+
+
+def draw_curves(
+    path: Path, title: str, metrics: list[dict[str, Any]], test_scores: list[float | None],
+    times: float = 100.0, unit: str = "%",
+) -> None:  # fmt: skip
+    """Draw loss and validation score of every seed against examples seen, and its test score as a dot at the end.
+    Scores are multiplied by `times`."""
+    examples = [row["examples"] for row in metrics]
+    with two_panels(path, title) as (left, right):
+        for seed, score in enumerate(test_scores):
+            style = {"color": f"C{seed % 10}", "linewidth": 0.8}
+            losses, scores = ([row[name][seed] for row in metrics] for name in ("loss", "validation"))
+            left.plot(examples, [math.nan if loss is None else loss for loss in losses], **style)
+            right.plot(examples, [math.nan if one is None else times * one for one in scores], **style)
+            if score is not None:
+                right.plot(examples[-1], times * score, marker="o", color=style["color"], markersize=5, clip_on=False)
+        left.set(title="training loss", xlabel="examples per seed", yscale="log")
+        right.set(title="validation score, and test score (dots)", xlabel="examples per seed", ylabel=unit)
+        right.set_ylim(0, 101 if unit == "%" else None)
 
 
 SECONDS_BETWEEN_FLUSHES = 10

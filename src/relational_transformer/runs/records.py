@@ -14,14 +14,6 @@ class MetricsRow(TypedDict):
     validation: list[float | None]
 
 
-class GamesRow(MetricsRow):
-    """A line of `metrics.jsonl` of a reinforcement learning run: also the number of games that ended, and the mean
-    reward of a step."""
-
-    games: list[int]
-    reward: list[float]
-
-
 class SeedRow(TypedDict):
     """The scores of one seed in a result, in the units of its task; None where there is no score."""
 

@@ -2,54 +2,23 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from relational_transformer.fleet.adam import Adam, Schedule
+from relational_transformer.fleet.adam import Adam
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.fleet import Fleet
 from relational_transformer.fleet.over_seeds import Parameters
 from relational_transformer.fleet.precision import Precision
 
+from .config import RunConfig
 from .curves import draw_curves
 from .records import MetricsRow
 from .run_folder import RunFolder
-
-
-class Config(Protocol):
-    """The fields that every configuration of a run has. A configuration is a frozen dataclass."""
-
-    @property
-    def task(self) -> str: ...
-    @property
-    def model(self) -> str: ...
-    @property
-    def seeds(self) -> tuple[int, ...]: ...
-    @property
-    def precision(self) -> Precision: ...
-    @property
-    def compile(self) -> CompileMode: ...
-    @property
-    def schedule(self) -> Schedule: ...
-
-    def as_dict(self) -> dict[str, Any]: ...
-
-    @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> Self: ...
-
-
-def config_as_dict(config: Any) -> dict[str, Any]:
-    """A configuration as `config.json` has it. A constant schedule is left out, so that runs from before there were
-    schedules can be resumed."""
-    content = asdict(config)
-    if config.schedule.is_constant:
-        del content["schedule"]
-    return content
 
 
 class Optimiser(NamedTuple):
@@ -80,25 +49,7 @@ class Start(NamedTuple):
     folder: RunFolder
 
 
-class Steps(Protocol):
-    """The training steps of a run.
-
-    Attributes:
-        losses: the loss of every seed, summed over the steps since `forget`, [S].
-        finite: whether every loss of a seed so far was a finite number, bool [S].
-        recompute: whether activations are recomputed in the backward pass; None until the first step has decided.
-    """
-
-    losses: Tensor
-    finite: Tensor
-    recompute: bool | None
-
-    def forget(self) -> None:
-        """Set the sums over steps to zero."""
-        ...
-
-
-ConfigType = TypeVar("ConfigType", bound=Config)
+ConfigType = TypeVar("ConfigType", bound=RunConfig)
 
 
 class Evaluation(NamedTuple):
@@ -125,6 +76,7 @@ class Task(ABC, Generic[ConfigType]):
     (62500, 32, '0.2500')
 
     Attributes (of a class):
+        config_type: the class of the configuration.
         higher_is_better: whether higher validation scores are better.
         scores: names of the scores of a test; one of them is `test`.
         columns: the columns of the metrics besides loss and validation.
@@ -140,6 +92,7 @@ class Task(ABC, Generic[ConfigType]):
         row_type: the TypedDict that a row of the metrics must fit.
     """
 
+    config_type: ClassVar[type[RunConfig]]
     higher_is_better: ClassVar[bool] = True
     scores: ClassVar[tuple[str, ...]] = ("test",)
     columns: ClassVar[tuple[str, ...]] = ()
@@ -156,7 +109,7 @@ class Task(ABC, Generic[ConfigType]):
     examples_are: ClassVar[str] = "examples"
 
     steps: Any
-    """The training steps, a `Steps`; set by `start`."""
+    """The training steps, a `Steps`, which `start` makes."""
 
     def __init__(self, config: ConfigType, data: str | None = None) -> None:
         """`data` is the folder of the run's data, for tasks that do not generate it."""
@@ -201,19 +154,11 @@ class Task(ABC, Generic[ConfigType]):
 
     @abstractmethod
     def start(self, start: Start) -> None:
-        """Load the data to the device and prepare the first step."""
+        """Load the data to the device and make `steps`."""
 
     @abstractmethod
     def load(self, part: int, position: int) -> None:
         """Draw the random numbers of a part, whose step number `position` is the next one."""
-
-    @abstractmethod
-    def step(self, number: int) -> None:
-        """Run training step `number` of the loaded part. Steps are run in order."""
-
-    def rehearse(self) -> None:
-        """Call all that is compiled for training steps, as a step does; what it changes does not matter."""
-        self.step(0)
 
     @abstractmethod
     def validate(self, steps: int) -> dict[str, Tensor]:
@@ -228,10 +173,6 @@ class Task(ABC, Generic[ConfigType]):
     def test(self, best: Parameters, tested: Sequence[bool]) -> dict[str, list[float]]:
         """The `scores` of every seed by name, [S] each, NaN for seeds that are not `tested`. `best` has the best
         parameters by name, [S, *shape]."""
-
-    def state(self) -> dict[str, Tensor]:
-        """Further tensors that one step changes and the next reads, by name. Checkpoints include them."""
-        return {}
 
     # How scores are shown.
 
@@ -250,8 +191,9 @@ class Task(ABC, Generic[ConfigType]):
 
     @classmethod
     def evaluate(
-        cls, folder: RunFolder, device: torch.device, nodes: int | None, examples: int | None, data_seed: int | None
-    ) -> Evaluation:
+        cls, folder: RunFolder, device: torch.device, nodes: int | None = None, examples: int | None = None,
+        data_seed: int | None = None,
+    ) -> Evaluation:  # fmt: skip
         """The scores of a trained run on graphs of another size, number or seed."""
         raise ValueError(f"{folder.path} holds a run of a task that cannot be scored on graphs of another size")
 
@@ -269,11 +211,6 @@ class Task(ABC, Generic[ConfigType]):
         draw_curves(path, title, metrics, [row["test"] for row in seeds], self.shown_times, self.unit)
 
     # For sweeps and reports.
-
-    @classmethod
-    @abstractmethod
-    def read_config(cls, content: dict[str, Any]) -> ConfigType:
-        """The configuration in a `config.json`."""
 
     @classmethod
     def paper_config(

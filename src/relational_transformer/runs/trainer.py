@@ -119,7 +119,7 @@ class Trainer:
         """Call all that a run compiles for its training and its validations, and train nothing."""
         with self._on_stream():
             self.task.load(0, 0)
-            self.task.rehearse()
+            self.task.steps.rehearse()
             self._validate(1)
         if self.stream is not None:
             self.stream.synchronize()
@@ -135,7 +135,7 @@ class Trainer:
                 task.load(part, before - begin)
                 self._part_loaded = part
             while self.steps < min(end, before + most_steps):
-                task.step(self.steps - begin)
+                task.steps.make(self.steps - begin)
                 self.steps += 1
                 if self.seconds_to_first_step is None:
                     self.seconds_to_first_step = time.monotonic() - self._made
@@ -292,7 +292,7 @@ class Trainer:
             "finite": self.task.steps.finite,
             "loss_so_far": self.task.steps.losses,
             **{f"rows.{column}": values for column, values in self.rows.items()},
-            **self.task.state(),
+            **self.task.steps.state(),
         }
 
     def _resume(self) -> None:

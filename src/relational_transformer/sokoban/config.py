@@ -2,15 +2,13 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from relational_transformer.bounds import check_bounds
 from relational_transformer.fleet.adam import CONSTANT, Schedule
 from relational_transformer.fleet.compiling import CompileMode
-from relational_transformer.fleet.fleet import check_seeds
 from relational_transformer.fleet.precision import Precision, set_matrix_products
-from relational_transformer.reading import make
-from relational_transformer.runs.task import config_as_dict
+from relational_transformer.runs.config import RunConfig
 
 from .agent import Agent, Model
 from .game.levels import Levels, load_levels
@@ -21,7 +19,7 @@ MOST_LEVELS = 10**7
 
 
 @dataclass(frozen=True)
-class SokobanConfig:
+class SokobanConfig(RunConfig):
     """One fleet: `seeds` of one agent. Besides these fields only the device and the kernels' switch change the numbers
     of a run; the result names both.
 
@@ -30,6 +28,8 @@ class SokobanConfig:
     >>> SokobanConfig.from_dict(config.as_dict()) == config
     True
     """
+
+    called = "a Sokoban run"
 
     model: Model
     recipe: Recipe
@@ -50,10 +50,7 @@ class SokobanConfig:
     def __post_init__(self) -> None:
         if self.model not in get_args(Model):
             raise ValueError(f"the agent has no model {self.model!r}; the models are {', '.join(get_args(Model))}")
-        for name, choices in (("precision", get_args(Precision)), ("compile", get_args(CompileMode))):
-            if getattr(self, name) not in choices:
-                raise ValueError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}")
-        check_seeds(self.seeds)
+        super().__post_init__()
         check_bounds(self, dict.fromkeys(("train_levels", "test_levels"), (1, MOST_LEVELS)))
         if not isinstance(self.levels, SplitsIdentity | None):
             raise ValueError(f"levels must be load_splits(folder, ...).identity, or None, got {self.levels!r}")
@@ -85,14 +82,3 @@ class SokobanConfig:
         place = None if self.levels is None or folder is None else Path(folder)
         test = self.load("test", place)  # first, because it is small and may be missing
         return Splits(self.load("train", place), test, place)
-
-    def as_dict(self) -> dict[str, Any]:
-        return config_as_dict(self)
-
-    @staticmethod
-    def from_dict(content: dict[str, Any]) -> "SokobanConfig":
-        """The configuration of a dictionary that `as_dict` made, also after a round trip through JSON."""
-        try:
-            return make(content, SokobanConfig)
-        except ValueError as error:
-            raise ValueError(f"this is not the configuration of a Sokoban run ({error})") from None

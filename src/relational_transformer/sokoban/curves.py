@@ -1,12 +1,11 @@
 """Learning curves of agents: the seeds of one run, or several runs for comparison."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from relational_transformer.files import write_atomically
-
-AXIS_COLOR = "#666666"
+from relational_transformer.runs.curves import two_panels
 
 Rows = list[dict[str, Any]]
 
@@ -31,40 +30,25 @@ def draw_comparison(path: Path, title: str, runs: Mapping[str, tuple[Rows, Rows]
 
 def _draw(path: Path, title: str, lines: list[tuple[str, str | None, Rows, int, dict[str, Any]]]) -> None:
     """A line for each colour, label, metrics, number among the seeds of its run, and row of the result."""
-    try:
-        import matplotlib
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError("a picture needs matplotlib: pip install '.[report]' in a checkout") from None
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-    from matplotlib.ticker import EngFormatter, MaxNLocator
-
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
     best = 0.0
-    for color, label, metrics, number, seed in lines:
-        steps = [row["examples"] for row in metrics]
-        shares = [row["validation"][number] for row in metrics]
-        solved = [float("nan") if share is None else 100 * share for share in shares]
-        left.plot(steps, [row["reward"][number] for row in metrics], color=color, linewidth=0.8, label=label)
-        right.plot(steps, solved, color=color, linewidth=0.8)
-        if seed["test"] is not None:
-            tested = seed.get("examples_of_best") or steps[-1]
-            right.plot(tested, 100 * seed["test"], marker="o", color=color, markersize=5, clip_on=False)
-        best = max([best, 100 * (seed["test"] or 0), *(100 * share for share in shares if share is not None)])
-    left.set(title="reward per step", xlabel="steps per seed")
-    top = 101 if best > 50 else 1.1 * max(best, 1)
-    right.set(title="games solved, and test levels (dots)", xlabel="steps per seed", ylabel="%", ylim=(0, top))
-    if any(label is not None for _, label, *_ in lines):
-        left.legend(frameon=False)
-    for axes in (left, right):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.tick_params(colors=AXIS_COLOR)
-        axes.xaxis.set_major_locator(MaxNLocator(6))
-        axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 200k, 1M
-    figure.suptitle(title)
+    with two_panels(path, title) as (left, right):
+        from matplotlib.ticker import EngFormatter, MaxNLocator
 
-    def write(temporary: Path) -> None:
-        figure.savefig(temporary, format="png", dpi=120)
-        pyplot.close(figure)
-
-    write_atomically(path, write)
+        for color, label, metrics, number, seed in lines:
+            steps = [row["examples"] for row in metrics]
+            shares = [row["validation"][number] for row in metrics]
+            solved = [math.nan if share is None else 100 * share for share in shares]
+            left.plot(steps, [row["reward"][number] for row in metrics], color=color, linewidth=0.8, label=label)
+            right.plot(steps, solved, color=color, linewidth=0.8)
+            if seed["test"] is not None:
+                tested = seed.get("examples_of_best") or steps[-1]
+                right.plot(tested, 100 * seed["test"], marker="o", color=color, markersize=5, clip_on=False)
+            best = max([best, 100 * (seed["test"] or 0), *(100 * share for share in shares if share is not None)])
+        left.set(title="reward per step", xlabel="steps per seed")
+        top = 101 if best > 50 else 1.1 * max(best, 1)
+        right.set(title="games solved, and test levels (dots)", xlabel="steps per seed", ylabel="%", ylim=(0, top))
+        if any(label is not None for _, label, *_ in lines):
+            left.legend(frameon=False)
+        for axes in (left, right):
+            axes.xaxis.set_major_locator(MaxNLocator(6))
+            axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 200k, 1M

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
+from relational_transformer.fleet.graphs import recomputed
 from relational_transformer.fleet.over_seeds import Parameters
 from relational_transformer.fleet.pieces import Function, Pieces
 
@@ -61,10 +61,7 @@ class FleetAgent:
         """Decide for all seeds: observation and memo [S, B, ...] -> decision [S, B, ...]."""
         if not self.recompute or not torch.is_grad_enabled():
             return self._run(parts, observation, memo)
-        return checkpoint(
-            self._run, parts, observation, memo,
-            use_reentrant=False, preserve_rng_state=False, determinism_check="none",
-        )  # fmt: skip
+        return recomputed(self._run, parts, observation, memo)
 
     def _run(self, parts: list[Tensor], observation: Observation, memo: Memo) -> Decision:
         embedding, *layers, deciding = parts

@@ -18,13 +18,21 @@ class AgentSettings:
     """
 
     size: int = 256
+    """Size of node vectors."""
     num_layers: int = 10
+    """Layers of the agent."""
     num_heads: int = 8
+    """Attention heads."""
     node_hidden_size: int = 8
+    """Hidden size of the nodes' feed-forward network."""
     memo_size: int = 2048
+    """Size of the memo that a step passes to the next."""
     decision_size: int = 2880
+    """Hidden size of policy and value."""
     edge_size: int = 128
+    """RT: size of edge vectors."""
     edge_hidden_sizes: tuple[int, int] = (64, 12)
+    """RT: hidden sizes of the two networks of the edge update."""
 
     def __post_init__(self) -> None:
         sizes = {name: value for name, value in vars(self).items() if name != "edge_hidden_sizes"}

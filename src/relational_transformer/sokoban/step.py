@@ -7,8 +7,9 @@ from torch import Tensor
 
 from relational_transformer.fleet.adam import Adam
 from relational_transformer.fleet.fleet import Fleet
-from relational_transformer.fleet.graphs import Graphs, is_too_much_to_keep, saved_bytes
+from relational_transformer.fleet.graphs import is_too_much_to_keep, saved_bytes
 from relational_transformer.fleet.precision import Precision, for_computing
+from relational_transformer.runs.steps import Steps
 
 from .agent import Agent, Memo
 from .chance import Draw
@@ -20,11 +21,11 @@ from .settings import Recipe
 from .window import Played, begin, losses_of_window, play, totals
 
 
-class TrainingStep:
+class TrainingStep(Steps):
     """Plays and learns with random numbers that were drawn beforehand: `load` them, then `make` each update.
 
     The games of all seeds are one batch of the environment. Games, observations, policy, sampling and update run on the
-    device, and no method waits for it. The forward pass that plays a window is the one that is differentiated. So a
+    device. The forward pass that plays a window is the one that is differentiated. So a
     step costs one forward and one backward pass, and a window one more forward pass for the value after it.
 
     Gradients flow through the memo within a window, but not into the window before. The memo is dropped when a game
@@ -35,19 +36,17 @@ class TrainingStep:
     loss, the writing of the state, and Adam.
 
     Attributes:
-        losses, rewards, finished, solved: sums over the updates since `forget` for every seed, [S]: loss, raw reward,
-        games that ended, games that were solved.
-        finite: whether every loss of a seed so far was a finite number, bool [S].
-        recompute: whether steps are recomputed in the backward pass; None until the first update has decided.
+        rewards, finished, solved: sums over the updates since `forget` for every seed, [S]: raw reward, games that
+        ended, games that were solved.
     """
 
     def __init__(
         self, agent: Agent, fleet: Fleet, environment: Environment, recipe: Recipe, adam: Adam,
         *, precision: Precision, compiled: bool, classes: Sequence[SizeClass] | None = None,
     ) -> None:  # fmt: skip
-        self.fleet, self.environment, self.recipe = fleet, environment, recipe
+        super().__init__(fleet)
+        self.environment, self.recipe = environment, recipe
         self.precision: Precision = precision
-        self.device = fleet.values.device
         self.agent = FleetAgent(agent, compiled=compiled, classes=classes)
         self._lay_out, self._begin, self._play, self._losses_of_window, self._keep = (
             self.agent.pieces.compile(function) for function in (self._parts, begin, play, losses_of_window, keep)
@@ -59,54 +58,39 @@ class TrainingStep:
             torch.zeros(seeds, games, memo_size, device=self.device, dtype=kind),
             torch.zeros(seeds, games, device=self.device, dtype=torch.bool),
         )
-        self.losses, self.rewards, self.finished, self.solved = (
-            torch.zeros(seeds, device=self.device, dtype=torch.float64) for _ in range(4)
-        )
-        self.finite = torch.ones(seeds, device=self.device, dtype=torch.bool)
-        self.position = torch.zeros(1, device=self.device, dtype=torch.long)
+        self.rewards, self.finished, self.solved = (torch.zeros_like(self.losses) for _ in range(3))
         self.draw = Draw(torch.zeros(0, device=self.device), torch.zeros(0, device=self.device))
-        self._graphs = Graphs(self.device, self._changed)
-        self.recompute: bool | None = None
 
     def load(self, draw: Draw, position: int = 0) -> None:
         """Load the random numbers of the next updates; update number `position` of them is the next one."""
         if self.device.type != "cuda":
             self.draw = draw
         elif self.draw.uniform.shape != draw.uniform.shape:
-            self._graphs.forget()
+            self.graphs.forget()
             self.draw = Draw(*(tensor.to(self.device) for tensor in draw))
         else:
             for held, new in zip(self.draw, draw, strict=True):
                 held.copy_(new.pin_memory(), non_blocking=True)
         self.position.fill_(position)
 
-    def make(self) -> None:
-        """Play the next window and learn from it."""
+    def make(self, number: int) -> None:
         if self.recompute is None:
             self.recompute = self._must_recompute()
         self.agent.recompute = self.recompute
-        self._graphs.run("update", self._update)
+        self.graphs.run("update", self._update)
 
     def forget(self) -> None:
-        """Set all sums to zero."""
         for total in self._sums():
             total.zero_()
 
     def state(self) -> dict[str, Tensor]:
-        """The state of the games, and all sums for the metrics besides losses, by name."""
+        """The state of the games, and all sums for the metrics besides losses."""
         board = {f"board.{name}": tensor for name, tensor in self.environment.board._asdict().items()}
         memo = {"memo.vector": self.memo.vector, "memo.kept": self.memo.kept}
         return {**board, **memo, **{name: getattr(self, name) for name in ("rewards", "finished", "solved")}}
 
-    def _changed(self) -> dict[str, Tensor]:
-        """Everything that an update changes."""
-        own = {name: getattr(self, name) for name in ("losses", "finite", "position")}
-        return {**self.fleet.state(), **self.state(), **own}
-
     def _update(self) -> None:
-        # A new leaf every time: autograd ties a leaf to the stream of its first use, and a graph is captured on another
-        # stream.
-        values = self.fleet.values.detach().requires_grad_()
+        values = self.fleet.leaf()
         losses = self._losses(values)
         (gradient,) = torch.autograd.grad(losses.sum(), values)
         self.adam.step(gradient)
@@ -143,7 +127,7 @@ class TrainingStep:
 
     def _must_recompute(self) -> bool:
         """Whether the activations of a window would take too much of the free memory."""
-        parts = self._lay_out(self.fleet.values.detach().requires_grad_())
+        parts = self._lay_out(self.fleet.leaf())
         memo = Memo(self.memo.vector.detach().clone().requires_grad_(), self.memo.kept.clone())
         environment, seeds = self.environment, self.fleet.num_seeds
         seen, *_ = self._begin(environment, environment.board, self.draw, self.position, seeds)

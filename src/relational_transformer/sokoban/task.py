@@ -12,7 +12,7 @@ from torch import Tensor
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.over_seeds import Parameters
 from relational_transformer.fleet.precision import Precision, for_computing
-from relational_transformer.runs.records import GamesRow
+from relational_transformer.runs.records import MetricsRow
 from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.runs.task import Evaluation, Optimiser, Start, Task
 
@@ -30,6 +30,13 @@ from .splits import Splits, SplitsIdentity, remember_folder, remembered_folder
 from .step import TrainingStep
 
 
+class GamesRow(MetricsRow):
+    """A line of the metrics: also the number of games that ended, and the mean reward of a step."""
+
+    games: list[int]
+    reward: list[float]
+
+
 class SokobanTask(Task[SokobanConfig]):
     """A fleet of agents, each learning from games of its own. An example is a step of a game.
 
@@ -45,6 +52,7 @@ class SokobanTask(Task[SokobanConfig]):
     (2500000, 25000, 4)
     """
 
+    config_type = SokobanConfig
     scores = ("test", "test_greedy", "test_of_last")
     """With the best parameters, sampled and greedy, and with the last ones, sampled."""
     columns = ("games", "reward")
@@ -111,9 +119,6 @@ class SokobanTask(Task[SokobanConfig]):
         drawn = draw(self.config.seeds, part, self.steps_of_part, self.config.recipe.window, self.classes)
         self.steps.load(drawn, position)
 
-    def step(self, number: int) -> None:
-        self.steps.make()
-
     def validate(self, steps: int) -> dict[str, Tensor]:
         played = self.steps
         return {
@@ -140,9 +145,6 @@ class SokobanTask(Task[SokobanConfig]):
         shares[torch.tensor(tested, device=self._device)] = solved.view(-1, len(self.scores))
         return {name: column.tolist() for name, column in zip(self.scores, shares.unbind(1), strict=True)}
 
-    def state(self) -> dict[str, Tensor]:
-        return self.steps.state()
-
     def row(self, row: dict[str, Any]) -> dict[str, Any]:
         games = [int(number) for number in row["games"]]
         shares = [share if number else None for share, number in zip(row["validation"], games, strict=True)]
@@ -150,8 +152,9 @@ class SokobanTask(Task[SokobanConfig]):
 
     @classmethod
     def evaluate(
-        cls, folder: RunFolder, device: torch.device, nodes: int | None, examples: int | None, data_seed: int | None
-    ) -> Evaluation:
+        cls, folder: RunFolder, device: torch.device, nodes: int | None = None, examples: int | None = None,
+        data_seed: int | None = None,
+    ) -> Evaluation:  # fmt: skip
         raise ValueError(f"this is a run on Sokoban: rt evaluate sokoban {folder.path}")
 
     @property
@@ -163,10 +166,6 @@ class SokobanTask(Task[SokobanConfig]):
 
     def about(self) -> dict[str, Any]:
         return {"levels": asdict(self.splits.identity)}
-
-    @classmethod
-    def read_config(cls, content: dict[str, Any]) -> SokobanConfig:
-        return SokobanConfig.from_dict(content)
 
     @classmethod
     def paper_config(

@@ -33,10 +33,8 @@ def load_seed(run: Path | str, seed: int | None = None) -> tuple[int, Agent]:
     """The chosen seed, and its agent as `load_agent` returns it."""
     trained = load_trained(SokobanTask, run)
     number, config = trained.number_of(seed), trained.config
-    own = {name: for_computing(tensor, config.precision) for name, tensor in trained.parameters_of(number).items()}
-    agent = config.build().to(next(iter(own.values())).dtype)
-    agent.load_state_dict(own)
-    return config.seeds[number], agent
+    agent = trained.model_of(number)
+    return config.seeds[number], agent.bfloat16() if config.precision == "bf16" else agent
 
 
 def levels_of_run(folder: RunFolder, split: str = "test", elsewhere: Path | str | None = None) -> Levels:
@@ -63,14 +61,15 @@ def evaluate_run(folder: RunFolder, device: torch.device, levels: Levels) -> dic
 
     >>> shares = evaluate_run(RunFolder("runs/sokoban-rt-batched"), torch.device("cpu"), levels)  # doctest: +SKIP
     """
-    _, config, best, finite = load_trained(SokobanTask, folder)
+    trained = load_trained(SokobanTask, folder)
+    config = trained.config
     config.prepare_torch()
     agent, levels = config.build().to(device), levels.to(device)
     shares: dict[int, tuple[float, float] | None] = dict.fromkeys(config.seeds)
-    played = [number for number in range(len(config.seeds)) if finite[number]]
+    played = [number for number in range(len(config.seeds)) if trained.good[number]]
     players = []
     for number in played:
-        own = {name: for_computing(one[number].to(device), config.precision) for name, one in best.items()}
+        own = {name: for_computing(one[number].to(device), config.precision) for name, one in trained.best.items()}
         noise = test_noise(config.seeds[number], TIME_LIMIT, len(levels)).to(device)
         players += [Player(own, noise), Player(own, None)]
     if players:

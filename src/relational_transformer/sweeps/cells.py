@@ -10,7 +10,7 @@ from relational_transformer.fleet.adam import CONSTANT, Schedule
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.fleet import consecutive_seeds
 from relational_transformer.fleet.precision import Precision
-from relational_transformer.runs.task import Config
+from relational_transformer.runs.config import RunConfig
 from relational_transformer.tasks import find_task, kind_of
 
 from .experiments import ALIASES, Experiment
@@ -21,14 +21,14 @@ class Cell(NamedTuple):
     are not generated."""
 
     kind: str
-    config: Config
+    config: RunConfig
     data: str | None = None
 
 
 @dataclass(frozen=True)
 class Part:
-    """The selected tasks, models and seeds of an experiment, and how they are trained. Empty fields and None stand for
-    what the paper has.
+    """The selected tasks, models and seeds of an experiment, and how they are trained. Empty fields and None stand
+    for the paper's values.
 
     >>> part = Part(tasks=("core",), models=("rt", "mpnn"), seeds=3)
     """
@@ -39,11 +39,11 @@ class Part:
     examples: int | None = None
     precision: Precision = "tf32"
     precision_of: Mapping[str, Precision] = field(default_factory=dict)
-    """Of CLRS-30: the precision of single tasks."""
+    """CLRS-30: the precision of single tasks."""
     changes: Mapping[str, Any] = field(default_factory=dict)
-    """Of CLRS-30: settings that all models have other than usual."""
+    """CLRS-30: settings that replace those of all models."""
     schedule: Schedule = CONSTANT
-    """Of CLRS-30: how learning rates change over a run."""
+    """CLRS-30: how learning rates change over a run."""
     compile: CompileMode = "auto"
     protocol: ProtocolName | None = None
     """CLRS-30: the paper's protocol, or the modern one; by default that of the experiment."""

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from relational_transformer.bounds import MOST_SEEDS, check_bound
+from relational_transformer.runs.config import RunConfig
 from relational_transformer.runs.run_folder import RunFolder
-from relational_transformer.runs.task import Config
 from relational_transformer.tasks import find_task, kind_of
 
 from .cells import Cell
@@ -54,7 +54,7 @@ def _runs_of(root: Path, cell: Cell, seeds_together: int) -> list[Run]:
     return sorted(runs, key=lambda run: run.config.seeds)
 
 
-def group_folder(root: Path, config: Config) -> Path:
+def group_folder(root: Path, config: RunConfig) -> Path:
     """The folder of all runs that differ from `config` in nothing but their seeds."""
     content = {key: value for key, value in config.as_dict().items() if key != "seeds"}
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
@@ -68,7 +68,7 @@ def finished_runs(root: Path) -> list[Run]:
         try:
             folder = RunFolder(path.parent)
             kind = kind_of(folder.read_config().get("task", ""))
-            runs.append(Run(kind, folder.read_config(find_task(kind).read_config), path.parent))
+            runs.append(Run(kind, folder.read_config(find_task(kind).config_type.from_dict), path.parent))
         except (ValueError, OSError) as error:
             log.warning("%s is skipped: %s", path, error)
     return [run for run in runs if run.is_done]
@@ -78,7 +78,7 @@ def _known_runs(group: Path, cell: Cell) -> list[Run]:
     """Runs with a result or a checkpoint."""
     runs = []
     for path in sorted(group.glob("seed*/config.json")):
-        found = RunFolder(path.parent).read_config(find_task(cell.kind).read_config)
+        found = RunFolder(path.parent).read_config(find_task(cell.kind).config_type.from_dict)
         runs.append(Run(cell.kind, _with_seeds(cell.config, found.seeds), path.parent, cell.data))
     return [run for run in runs if run.is_done or run.is_begun]
 
@@ -98,5 +98,5 @@ def _fleets(seeds: list[int], size: int) -> list[tuple[int, ...]]:
     return fleets
 
 
-def _with_seeds(config: Any, seeds: tuple[int, ...]) -> Config:
+def _with_seeds(config: Any, seeds: tuple[int, ...]) -> RunConfig:
     return replace(config, seeds=seeds)

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from relational_transformer.runs.config import RunConfig
 from relational_transformer.runs.run_folder import RunFolder
-from relational_transformer.runs.task import Config, Task
+from relational_transformer.runs.task import Task
 from relational_transformer.tasks import find_task
 
 
@@ -20,7 +21,7 @@ class Run:
     """
 
     kind: str
-    config: Config
+    config: RunConfig
     folder: Path
     data: str | None = field(default=None, compare=False)
     """The folder of its data, if they are not generated. `config` identifies the data, but not their folder."""
@@ -69,7 +70,7 @@ class Run:
     @staticmethod
     def from_dict(content: dict[str, Any]) -> "Run":
         """The run of a dictionary that `as_dict` made, also after a round trip through JSON."""
-        config = find_task(content["kind"]).read_config(content["config"])
+        config = find_task(content["kind"]).config_type.from_dict(content["config"])
         return Run(content["kind"], config, Path(content["folder"]), content.get("data"))
 
 

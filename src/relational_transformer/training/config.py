@@ -11,13 +11,11 @@ from relational_transformer.clrs.samples.modern import training_lengths
 from relational_transformer.clrs.spec import SPECS
 from relational_transformer.fleet.adam import CONSTANT, Schedule
 from relational_transformer.fleet.compiling import CompileMode
-from relational_transformer.fleet.fleet import check_seeds
 from relational_transformer.fleet.precision import Precision
 from relational_transformer.nn.checks import check_choice, check_flag
 from relational_transformer.processors.settings import Settings
-from relational_transformer.reading import make
 from relational_transformer.reasoning.hints import HintFeedback
-from relational_transformer.runs.task import config_as_dict
+from relational_transformer.runs.config import RunConfig
 
 
 @dataclass(frozen=True)
@@ -58,13 +56,13 @@ class Protocol:
     """The probability, for each example, that a step sees the true hints instead of the model's own."""
 
     data: ProtocolName = "paper"
-    """paper: examples are drawn from a training set; modern: every example is new, they have several sizes, in the form
-    of dm-clrs 2."""
+    """paper: examples are drawn from a training set; modern: every example is new, of several sizes, in the form of
+    dm-clrs 2."""
     train_lengths: tuple[int, ...] = ()
-    """Sizes of the training examples under --data modern; each batch has the next of them. By default 4, 7, 11, 13 and
-    16; for string matchers 20."""
+    """With --data modern: sizes of the training examples, one for each batch in turn; by default 4, 7, 11, 13 and 16,
+    or 20 for string matchers."""
     validation_examples: int | None = None
-    """Examples of the validation set, times the algorithm's multiplier; by default as many as of the test set."""
+    """Examples of the validation set, times the algorithm's multiplier; by default as many as in the test set."""
     hint_feedback: HintFeedback = "paper"
     """The form in which a step sees the model's own hints. paper: decisions, with gradients for scalars alone; soft:
     probabilities, with gradients; hard: decisions, without gradients; hard_on_eval: soft in training, hard in
@@ -82,7 +80,7 @@ class Protocol:
         changed = [name for name in TRAINING_SET if self.is_modern and getattr(self, name) != DEFAULTS[name]]
         if changed:
             raise ValueError(
-                f"--{changed[0].replace('_', '-')} describes a training set, which --data modern has not: "
+                f"--{changed[0].replace('_', '-')} describes a training set, which --data modern does not have: "
                 "leave it out; --train-lengths gives the sizes of fresh examples"
             )
 
@@ -117,7 +115,7 @@ LATER = ("data", "train_lengths", "validation_examples", "hint_feedback", "small
 """Fields that came with the modern protocol, which older runs did not have."""
 
 LATER_SETTINGS = {"gradient_clip": None, "weight_decay": 0.0}
-"""Settings that models did not always have: a run is known by what it was known by before."""
+"""Settings that older runs did not have, with the values that `config.json` leaves out."""
 
 BOUNDS = {
     **dict.fromkeys(
@@ -144,12 +142,12 @@ PROTOCOLS: dict[str, Protocol] = {
         validation_interval=1_600,
     ),
 }
-"""`paper` is the default. `quick` takes minutes on a laptop; its scores prove little. `modern` is that of Ibarz et al.,
-with the models of `find_settings(name, modern=True)`."""
+"""`paper` is the default. `quick` takes minutes on a laptop; its scores show only that training works. `modern` is that
+of Ibarz et al., with the models of `find_settings(name, modern=True)`."""
 
 
 @dataclass(frozen=True)
-class TrainConfig:
+class TrainConfig(RunConfig):
     """One fleet: `seeds` of one model trained on one task. Besides these fields only the device and the kernels' switch
     change the numbers of a run; the result names both.
 
@@ -171,7 +169,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if self.task not in SPECS:
             raise ValueError(f"there is no task {self.task!r}; the tasks are {', '.join(SPECS)}")
-        check_seeds(self.seeds)
+        super().__post_init__()
         if self.protocol.is_modern:
             self._check_modern()
             return
@@ -197,16 +195,8 @@ class TrainConfig:
         return max(1, self.protocol.validation_interval // self.settings.batch_size)
 
     def as_dict(self) -> dict[str, Any]:
-        content = {**config_as_dict(self), "protocol": self.protocol.as_dict()}
+        content = {**super().as_dict(), "protocol": self.protocol.as_dict()}
         for name, usual in LATER_SETTINGS.items():  # older runs do not have them
             if content["settings"][name] == usual:
                 del content["settings"][name]
         return content
-
-    @staticmethod
-    def from_dict(content: dict[str, Any]) -> "TrainConfig":
-        """The configuration of a dictionary that `as_dict` made, also after a round trip through JSON."""
-        try:
-            return make(content, TrainConfig)
-        except ValueError as error:
-            raise ValueError(f"this is not the configuration of a training run ({error})") from None

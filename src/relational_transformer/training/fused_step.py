@@ -59,6 +59,7 @@ class FusedSteps:
         self.fleet = fleet
         self._layers_of = partial(kernel_layers, network, precision=precision, device=pieces.device)
         self.layers = self._layers_of(num_nodes)
+        self.layers.compile_ahead("layer_forward", "layer_backward")
         others = {name: shape for name, shape in fleet.shapes.items() if not self.layers.has(name)}
         self.names = tuple(others)
         self._lay_out = pieces.compile(self._parameters)
@@ -69,6 +70,7 @@ class FusedSteps:
         """A copy for graphs of `num_nodes` nodes that shares the compiled functions."""
         other = copy(self)
         other.layers = self._layers_of(num_nodes)
+        other.layers.compile_ahead("layer_forward", "layer_backward")
         return other
 
     @property

@@ -1,4 +1,4 @@
-"""Training steps on examples of several sizes in turn. Every size has captured steps of its own."""
+"""Training steps on examples of several sizes in turn. Every size has its own captured steps."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,8 @@ from .step import TrainingStep
 
 
 class MixedSteps:
-    """Step k has size number k modulo the number of sizes. All sizes share the compiled functions, the parameters and
-    the sums over steps.
+    """Step k trains on size number k modulo the number of sizes. All sizes share the compiled functions, the parameters
+    and the sums over steps.
 
     Args:
         sizes: the training steps of each size, all made by `TrainingStep.of_size`; the largest comes last.
@@ -29,7 +29,7 @@ class MixedSteps:
 
     @property
     def recompute(self) -> bool | None:
-        """As for a `TrainingStep`. The largest size decides for all."""
+        """As in `TrainingStep`; the largest size decides for all."""
         return self.sizes[-1].recompute
 
     @recompute.setter
@@ -47,6 +47,9 @@ class MixedSteps:
         for turn, (size, drawn) in enumerate(zip(self.sizes, draws, strict=True)):
             size.load(drawn, -((turn - position) // len(self.sizes)))
 
+    def state(self) -> dict[str, Tensor]:
+        return {}
+
     def forget(self) -> None:
         """Set the sum of losses to zero."""
         self.sizes[0].forget()
@@ -62,7 +65,7 @@ class MixedSteps:
         self.sizes[turn].run(before)
 
     def rehearse(self) -> None:
-        """As that of a `TrainingStep`, of all sizes."""
+        """As in `TrainingStep`, for all sizes."""
         largest = self.sizes[-1]
         largest.decide()
         self.recompute = largest.recompute

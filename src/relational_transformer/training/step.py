@@ -10,11 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
-from torch.utils.checkpoint import checkpoint
 
 from relational_transformer.fleet.adam import Adam
 from relational_transformer.fleet.fleet import Fleet
-from relational_transformer.fleet.graphs import Graphs, check_room, is_too_much_to_keep, saved_bytes
+from relational_transformer.fleet.graphs import Graphs, check_room, is_too_much_to_keep, recomputed, saved_bytes
 from relational_transformer.fleet.over_seeds import over_seeds
 from relational_transformer.fleet.pieces import Pieces
 from relational_transformer.fleet.precision import Precision, for_computing
@@ -23,7 +22,10 @@ from relational_transformer.reasoning.features import Batch, Packed
 from relational_transformer.reasoning.network import Carry, EncodedInputs, Network
 from relational_transformer.reasoning.permutations import gumbel
 from relational_transformer.reasoning.steps import Schedule, Step, aligned_rows, make_steps
+from relational_transformer.runs.steps import Steps
+from relational_transformer.runs.task import Start
 
+from .config import TrainConfig
 from .data import Draw, Split, length_buckets, outputs_of, take, to_device
 from .fused_step import FusedSteps
 
@@ -31,42 +33,30 @@ HINTS_OF_REHEARSAL = 3
 """Two steps, so that one follows another: to the compiler all steps after the first are alike."""
 
 
-class TrainingStep:
+class TrainingStep(Steps):
     """Runs training steps whose random numbers were drawn beforehand: `load` them, then `make` each step.
 
     There are two strategies. Where every layer is one fused kernel, compiled functions run between the layers
     (`FusedSteps`). Elsewhere each step of the algorithm is one compiled function, which is recomputed in the backward
-    pass if memory is short. No method waits for the device: the host knows the number of hints of a step from its
-    random numbers.
-
-    Attributes:
-        losses: the loss of every seed summed over the steps since `forget`, [S].
-        finite: whether every loss of a seed so far was a finite number, bool [S].
-        recompute: whether steps of the trajectory are recomputed in the backward pass; None until the first training
-            step has decided.
+    pass if memory is short. The host knows the number of hints of a step from its random numbers.
     """
 
     def __init__(
         self, network: Network, fleet: Fleet, split: Split, adam: Adam, *, batch_size: int, precision: Precision,
-        compiled: bool, recompute: bool | None = None,
+        compiled: bool,
     ) -> None:  # fmt: skip
-        self.network, self.fleet, self.split, self.adam = network, fleet, split, adam
+        super().__init__(fleet, fleet.values.dtype)
+        self.network, self.split, self.adam = network, split, adam
         self.precision: Precision = precision
-        self.device = fleet.values.device
         self.buckets = length_buckets(split.host_lengths, fleet.num_seeds * batch_size)
         self.batch_size = batch_size
         seeds = fleet.num_seeds
-        self.position = torch.zeros(1, dtype=torch.long, device=self.device)
-        self.losses = torch.zeros(seeds, device=self.device, dtype=fleet.values.dtype)
         self._of_each_seed = torch.ones_like(self.losses)
-        self.finite = torch.ones(seeds, dtype=torch.bool, device=self.device)
         self.index = torch.zeros(0, seeds, batch_size, dtype=torch.long, device=self.device)
         self.teacher_forced = torch.zeros(0)
         self.uniform: Tensor | None = None
         self.hints_of_step: list[int] = []
-        self.recompute = recompute
         self._has_begun = False
-        self._graphs = Graphs(self.device, self._changed)
         pieces = Pieces(self.device, compiled=compiled)
         self._schedule = over_seeds(network, "schedule")
         self._prepared, self._tally = pieces.compile(self._prepare), pieces.compile(tally)
@@ -76,6 +66,14 @@ class TrainingStep:
         self._loss = pieces.of(network, "loss")
         self._fused = FusedSteps(pieces, network, fleet, split.num_nodes, precision)
 
+    @classmethod
+    def of_run(cls, config: TrainConfig, start: Start, split: Split) -> Self:
+        """Training steps on the examples of a split, as a configuration says."""
+        return cls(
+            start.model, start.fleet, split, start.adam,
+            batch_size=config.settings.batch_size, precision=config.precision, compiled=start.compiled,
+        )  # fmt: skip
+
     def of_size(self, split: Split, buckets: Sequence[int]) -> Self:
         """Training steps on examples of another size, padded to these numbers of hints. They share the compiled
         functions and all that a step changes, except the position among the loaded steps."""
@@ -83,7 +81,7 @@ class TrainingStep:
         other.buckets = list(buckets)
         other.position = torch.zeros_like(self.position)
         other.index = self.index[:0].clone()
-        other._graphs = Graphs(self.device, other._changed, beside=self._graphs)
+        other.graphs = Graphs(self.device, other.changed, beside=self.graphs)
         other._fused = self._fused.of_size(split.num_nodes)
         other.split = split
         return other
@@ -93,7 +91,7 @@ class TrainingStep:
         before them, except if one example has more hints than any before: then all graphs are captured again."""
         if num_hints > max(self.buckets):
             self.buckets.append(num_hints)
-            self._graphs.forget()
+            self.graphs.forget()
         self.split = split
 
     @property
@@ -111,16 +109,12 @@ class TrainingStep:
             self.uniform = self._placed(self.uniform, drawn.uniform)
         self.position.fill_(position)
 
-    def forget(self) -> None:
-        """Set the sum of losses to zero."""
-        self.losses.zero_()
-
     def _placed(self, tensor: Tensor | None, array: np.ndarray) -> Tensor:
         """The random numbers of some steps on the device. They are written into the tensor of earlier ones if it is
         large enough, so that nothing is captured or compiled again."""
         data, number = torch.from_numpy(array), len(array)
         if tensor is None or number > len(tensor) or tensor.shape[1:] != data.shape[1:]:
-            self._graphs.forget()
+            self.graphs.forget()
             return data.to(self.device, copy=True)
         tensor[:number].copy_(to_device(data, self.device))
         return tensor
@@ -139,9 +133,9 @@ class TrainingStep:
 
     def record(self) -> None:
         """On CUDA, capture all graphs that are missing."""
-        if not self._graphs.are_recorded:  # the longest first, whose memory the others reuse
+        if not self.graphs.are_recorded:  # the longest first, whose memory the others reuse
             for bucket in reversed(self.buckets):
-                self._graphs.record(bucket, partial(self._train, bucket))
+                self.graphs.record(bucket, partial(self._train, bucket))
 
     def rehearse(self) -> None:
         """Call all that training steps are made of, which compiles it, on few hints and in little memory."""
@@ -149,7 +143,6 @@ class TrainingStep:
         self._train(min(HINTS_OF_REHEARSAL, max(self.buckets)))
 
     def make(self, number: int) -> None:
-        """Run training step `number` of those loaded. Steps must be run in order."""
         self.begin()
         self.record()
         self.run(number)
@@ -157,7 +150,7 @@ class TrainingStep:
     def run(self, number: int) -> None:
         """The same, once `begin` and `record` were called."""
         num_hints = self.hints_of_step[number]
-        self._graphs.run(num_hints, partial(self._train, num_hints))
+        self.graphs.run(num_hints, partial(self._train, num_hints))
 
     def loss(self, values: Tensor, batch: Batch, steps: list[Step]) -> Tensor:
         """The loss of every seed, [S], on a batch [S, B, ...] and its steps.
@@ -185,10 +178,7 @@ class TrainingStep:
     def _advance(self, values: Tensor, encoded: EncodedInputs, carry: Carry, step: Step) -> Carry:
         if not self.recompute:
             return self._step(values, encoded, carry, step)
-        return checkpoint(
-            self._step, values, encoded, carry, step,
-            use_reentrant=False, preserve_rng_state=False, determinism_check="none",
-        )  # fmt: skip
+        return recomputed(self._step, values, encoded, carry, step)
 
     def _train(self, num_hints: int) -> None:
         losses, values = self._forward(num_hints)
@@ -202,9 +192,7 @@ class TrainingStep:
         batch, schedule = self._prepared(self.split.examples, *drawn)
         forced, is_target, keeps_output = (tensor[: max(1, num_hints - 1)] for tensor in schedule[:3])
         hints = {key: hint[:num_hints] for key, hint in batch.hints.items()}
-        # A new leaf every time: autograd ties a leaf to the stream of its first use, and a graph is captured on another
-        # stream.
-        values = self.fleet.values.detach().requires_grad_()
+        values = self.fleet.leaf()
         steps = make_steps(hints, Schedule(forced, is_target, keeps_output, schedule.totals))
         return self.loss(values, batch, steps), values
 
@@ -232,10 +220,6 @@ class TrainingStep:
         sizes = [saved_bytes(lambda num_hints=num_hints: self._forward(num_hints)) for num_hints in (2, 3)]
         sizes = [size + self._fused.kept_bytes(number, self.batch_size) for number, size in enumerate(sizes, 1)]
         return sizes[0] + (sizes[1] - sizes[0]) * (most - 2)
-
-    def _changed(self) -> dict[str, Tensor]:
-        """Everything that a step changes."""
-        return {**self.fleet.state(), "position": self.position, "losses": self.losses, "finite": self.finite}
 
 
 def linears_of_encoders(network: nn.Module) -> dict[str, Tensor]:

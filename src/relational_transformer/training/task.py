@@ -1,12 +1,12 @@
 """CLRS-30 as a task: a fleet of networks learns an algorithm and is tested on larger inputs."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -35,12 +35,14 @@ from relational_transformer.runs.task import (
     without_values,
 )
 
-from .config import PROTOCOLS, Protocol, TrainConfig
+from .config import PROTOCOLS, TrainConfig
 from .data import Split, examples_of_test, examples_of_validation, load_split, make_split
 from .evaluation import EDGES_WORTH_COMPILING, Evaluator, edges_of_steps
-from .mixed_step import MixedSteps
-from .sources import FreshData, TrainingSet
-from .step import TrainingStep, linears_of_encoders
+from .step import linears_of_encoders
+from .training_set import TrainingSet
+
+if TYPE_CHECKING:
+    from .fresh import FreshData
 
 
 class CLRSTask(Task[TrainConfig]):
@@ -53,12 +55,11 @@ class CLRSTask(Task[TrainConfig]):
     (80000, 80, 4)
     """
 
+    config_type = TrainConfig
     scores = ("train", "test")
     records_validation = True
     only_launches = True
     is_small = True
-
-    steps: TrainingStep | MixedSteps
 
     @property
     def num_steps(self) -> int:
@@ -87,19 +88,12 @@ class CLRSTask(Task[TrainConfig]):
     def start(self, start: Start) -> None:
         self._network, self._device, self._compiled = start.model, start.device, start.compiled
         self.fleet = start.fleet
-        source = FreshData if self.config.protocol.is_modern else TrainingSet
-        self._data = source(self.config, start)
+        self._data = self._training_data(start)
         self.steps = self._data.steps
         self.evaluator = self._evaluator(self._load_split("val"), start.compiled)
 
     def load(self, part: int, position: int) -> None:
         self._data.load(part, position)
-
-    def step(self, number: int) -> None:
-        self.steps.make(number)
-
-    def rehearse(self) -> None:
-        self.steps.rehearse()
 
     def validate(self, steps: int) -> dict[str, Tensor]:
         return {"validation": self.evaluator.scores(self.fleet.parameters)}
@@ -110,13 +104,19 @@ class CLRSTask(Task[TrainConfig]):
 
     @classmethod
     def evaluate(
-        cls, folder: RunFolder, device: torch.device, nodes: int | None, examples: int | None, data_seed: int | None
-    ) -> Evaluation:
+        cls, folder: RunFolder, device: torch.device, nodes: int | None = None, examples: int | None = None,
+        data_seed: int | None = None,
+    ) -> Evaluation:  # fmt: skip
         changes = {"test_nodes": nodes, "evaluation_examples": examples, "test_data_seed": data_seed}
         given = {name: value for name, value in changes.items() if value is not None}
-        config, scores = evaluate_run(folder, device, lambda protocol: replace(protocol, **given))
-        title = f"{config.model} on {config.task}, {given.get('test_nodes', config.protocol.test_nodes)} nodes"
-        return Evaluation(title, "score", dict(zip(config.seeds, scores, strict=True)), cls.shown)
+        trained = load_trained(cls, folder)
+        config, protocol = trained.config, replace(trained.config.protocol, **given)
+        network = network_of(config).to(device)
+        set_precision(config.precision, network)
+        split = load_split(network, make_split(config.task, "test", protocol), device)
+        evaluator = Evaluator(network, split, len(config.seeds), config.precision)
+        title = f"{config.model} on {config.task}, {protocol.test_nodes} nodes"
+        return Evaluation(title, "score", trained.scores(evaluator.scores, device), cls.shown)
 
     @property
     def headings(self) -> dict[str, str]:
@@ -124,10 +124,6 @@ class CLRSTask(Task[TrainConfig]):
 
     def about(self) -> dict[str, Any]:
         return {"layers_are_kernels": self.steps.layers_are_kernels}
-
-    @classmethod
-    def read_config(cls, content: dict[str, Any]) -> TrainConfig:
-        return TrainConfig.from_dict(content)
 
     @classmethod
     def paper_config(
@@ -145,6 +141,13 @@ class CLRSTask(Task[TrainConfig]):
 
     def flop(self) -> float:
         return flop(self.config)
+
+    def _training_data(self, start: Start) -> "TrainingSet | FreshData":
+        if not self.config.protocol.is_modern:
+            return TrainingSet(self.config, start)
+        from .fresh import FreshData  # here: a training set needs no fresh examples
+
+        return FreshData(self.config, start)
 
     def _load_split(self, name: Any) -> Split:
         return load_split(self._network, make_split(self.config.task, name, self.config.protocol), self._device)
@@ -226,20 +229,4 @@ def load_network(run: Path | str, seed: int | None = None) -> Network:
     ValueError: /no/such/run is not a run folder: it has no config.json
     """
     trained = load_trained(CLRSTask, run)
-    own = trained.parameters_of(trained.number_of(seed))
-    network = CLRSTask(trained.config).build().to(next(iter(own.values())).dtype)
-    network.load_state_dict(own)
-    return network
-
-
-def evaluate_run(
-    folder: RunFolder, device: torch.device, change: Callable[[Protocol], Protocol] = lambda protocol: protocol
-) -> tuple[TrainConfig, list[float | None]]:
-    """The test scores of every seed of a run, under its own protocol or a changed one; None for a seed that failed."""
-    _, config, best, good = load_trained(CLRSTask, folder)
-    network = CLRSTask(config).build().to(device)
-    set_precision(config.precision, network)
-    split = load_split(network, make_split(config.task, "test", change(config.protocol)), device)
-    evaluator = Evaluator(network, split, len(config.seeds), config.precision)
-    scores = evaluator.scores({name: tensor.to(device) for name, tensor in best.items()}).tolist()
-    return config, [score if is_good else None for score, is_good in zip(scores, good, strict=True)]
+    return trained.model_of(trained.number_of(seed))

@@ -121,5 +121,5 @@ def test_processes_that_prepare_leave_two_cores_to_each_that_trains(monkeypatch,
 
 def test_their_number_is_an_option_of_this_machine():
     assert EngineOptions().prepare is None
-    with pytest.raises(ValueError, match="--prepare means nothing with --engine ray"):
+    with pytest.raises(ValueError, match="--prepare has no effect with --engine ray"):
         options.check_options(EngineOptions("ray", prepare=2))

@@ -1,7 +1,7 @@
-"""Compiling ahead: processes that fill the compiler's cache with what runs need, while others train.
+"""Compiling in advance: processes that fill the compiler's cache for runs that wait, while others train.
 
-`python -m relational_transformer.sweeps.engines.preparing` is one of them. Its order is one line of JSON on the
-standard input, which stays open: when it closes, whoever gave the order is gone, and the process ends.
+`python -m relational_transformer.sweeps.engines.preparing` is one of them. It reads its order from one line of JSON
+on the standard input. The input stays open: when it closes, the sweep has ended, and the process ends.
 """
 
 import contextlib
@@ -28,8 +28,8 @@ MODULE = f"{__package__}.preparing"
 
 
 class Preparation:
-    """Prepares runs in their order, so many at a time, each in a process of its own. A run that compiles nothing, or
-    whose process fails, is ready: it compiles what it needs itself.
+    """Prepares runs in their order, a limited number at a time, each in a process of its own. A run that compiles
+    nothing, or whose process fails, counts as ready: it compiles by itself.
 
     >>> with Preparation([], torch.device("cpu"), processes=2) as preparation:
     ...     preparation.is_ready(Path("runs/of/another"))
@@ -95,7 +95,7 @@ def _close(process: subprocess.Popen[str]) -> None:
 
 
 def prepare(run: Run, device: torch.device) -> None:
-    """Compile what a run needs for its training and validations; it leaves nothing but what the compiler keeps."""
+    """Compile the functions of a run's training and validations. Only the compiler's cache is kept."""
     with TemporaryDirectory(prefix="prepared-") as path, RunFolder(path).opened(run.config.as_dict()) as folder:
         Trainer(run.task, folder, device).rehearse()
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+from relational_transformer.analysis.rollout import predict_steps
 from relational_transformer.clrs import ALGORITHMS, sample
 from relational_transformer.clrs.spec import Stage, Type, spec_of
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.training.data import load_split
-from relational_transformer.training.rollout import predict_steps
+from tests.analysis.truth_teller import truth_teller
 from tests.training.small import SETTINGS
-from tests.training.truth_teller import truth_teller
 
 PROTOCOLS = ("paper", "modern")
 

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 import torch
 
+from relational_transformer.analysis.hint_scores import RANGES, HintScores, ranges_of, score_steps, spread
+from relational_transformer.analysis.rollout import roll_out
 from relational_transformer.clrs import ALGORITHMS, sample
 from relational_transformer.clrs.spec import Type
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.reasoning.scores import score_hints
 from relational_transformer.training import evaluation
 from relational_transformer.training.data import load_split
-from relational_transformer.training.hint_scores import RANGES, HintScores, ranges_of, score_steps, spread
-from relational_transformer.training.rollout import roll_out
+from tests.analysis.test_rollout import PROTOCOLS, length_of
+from tests.analysis.truth_teller import add, choose_another, say_the_opposite, truth_teller
 from tests.training.small import SETTINGS
-from tests.training.test_rollout import PROTOCOLS, length_of
-from tests.training.truth_teller import add, choose_another, say_the_opposite, truth_teller
 
 CPU = torch.device("cpu")
 

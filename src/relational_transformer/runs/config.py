@@ -1,0 +1,50 @@
+"""What the configurations of all tasks have in common."""
+
+from dataclasses import asdict
+from typing import Any, ClassVar, Self, get_args
+
+from relational_transformer.fleet.adam import Schedule
+from relational_transformer.fleet.compiling import CompileMode
+from relational_transformer.fleet.fleet import check_seeds
+from relational_transformer.fleet.precision import Precision
+from relational_transformer.reading import make
+
+
+class RunConfig:
+    """The base of a configuration: a frozen dataclass that has these fields, and others that change the numbers of a
+    run.
+
+    Attributes (of a class):
+        called: what is configured, as an error says it.
+    """
+
+    called: ClassVar[str] = "a training run"
+
+    task: Any
+    model: Any
+    seeds: tuple[int, ...]
+    precision: Precision
+    compile: CompileMode
+    schedule: Schedule
+
+    def __post_init__(self) -> None:
+        for name, choices in (("precision", get_args(Precision)), ("compile", get_args(CompileMode))):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}, got {getattr(self, name)!r}")
+        check_seeds(self.seeds)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields for `config.json`, by which a run is recognised: without a constant schedule, which older runs did
+        not have."""
+        content = asdict(self)  # pyright: ignore[reportArgumentType]
+        if self.schedule.is_constant:
+            del content["schedule"]
+        return content
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Self:
+        """The configuration of a dictionary that `as_dict` made, also after a round trip through JSON."""
+        try:
+            return make(content, cls)
+        except ValueError as error:
+            raise ValueError(f"this is not the configuration of {cls.called} ({error})") from None

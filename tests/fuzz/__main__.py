@@ -24,7 +24,7 @@ Assault = Callable[[int, int, Path], Iterator[Outcome]]
 NAMES = ("api", "saved_models", "journals", "run_files", "command_line")
 TRIES_AT_ONCE = 1000
 """After so many an assault begins anew, with a seed of its own; after one that hangs it does so at once."""
-MOST_SECONDS = 300
+MOST_SECONDS = 600
 SECONDS_BETWEEN_REPORTS = 30.0
 MOST_TOLD = 20
 

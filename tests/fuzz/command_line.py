@@ -23,9 +23,9 @@ from relational_transformer import cli
 
 from .outcome import Outcome
 
-SECONDS = 120
+SECONDS = 600
 """An attempt that takes longer hangs; most take a few milliseconds."""
-PROCESS_SECONDS = 300
+PROCESS_SECONDS = 600
 SHARE_OF_PROCESSES = 0.005
 
 WORK = {

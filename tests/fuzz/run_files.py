@@ -31,7 +31,7 @@ from tests.fuzz.outcome import Outcome
 from tests.molecules.made_up import make_molecules, write_files
 from tests.sokoban.small import small_config
 
-MOST_SECONDS = 120
+MOST_SECONDS = 600
 SLOW = 0.05
 """How often a door is taken that takes long."""
 CHECKPOINTS = ("checkpoint.safetensors", "checkpoint.previous.safetensors")

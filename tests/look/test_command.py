@@ -41,6 +41,9 @@ def test_two_runs_are_read_from_their_folders(tmp_path: Path, opened):
         ({"task": "bfs", "nodes": (0,)}, "The number of nodes is 0; it must be at least 1"),
         ({"task": "bfs", "seed": -1}, "The seed is -1"),
         ({"runs": (Path("/no/such/run"),)}, "is not a run folder"),
+        ({"runs": (Path("/no/such/run"),), "protocol": "paper"}, "--protocol has no effect with a run"),
+        ({"task": "bfs", "trained_seed": 0}, "--trained-seed has no effect without a run"),
+        ({"task": "bfs", "layers": (1,)}, "--layers has no effect without a run"),
     ],
 )
 def test_mistakes_are_told_in_a_sentence(arguments, message: str, opened):

@@ -32,8 +32,8 @@ class LookArguments:
     """The seed of the run to look at; by default the first that did not fail."""
     layers: tuple[int, ...] = ()
     """The layers whose attention is shown, from 1; by default all, as long as the page stays small."""
-    protocol: ProtocolName = "paper"
-    """Without a run: the form of the data."""
+    protocol: ProtocolName | None = None
+    """Without a run: the form of the data, paper by default."""
     out: Path | None = None
     """The file to write; by default look-TASK.html."""
     open: bool = field(default=True)
@@ -46,6 +46,7 @@ def run(arguments: LookArguments) -> None:
         check_count(size, "number of nodes")
     if arguments.task is not None:
         check_name(arguments.task)
+    _check_use(arguments)
     runs = open_runs(arguments.runs, arguments.trained_seed)
     task = arguments.task or (runs[0].config.task if runs else None)
     if task is None:
@@ -55,7 +56,7 @@ def run(arguments: LookArguments) -> None:
         runs,
         nodes=arguments.nodes,
         seed=arguments.seed,
-        protocol=arguments.protocol,
+        protocol=arguments.protocol or "paper",
         layers=arguments.layers or None,
     )
     out = arguments.out or Path(f"look-{task}.html")
@@ -63,3 +64,13 @@ def run(arguments: LookArguments) -> None:
     print(f"{out}: {len(page.encode()) / 1e6:.1f} MB, one file that loads nothing")
     if arguments.open:
         webbrowser.open(out.resolve().as_uri())
+
+
+def _check_use(arguments: LookArguments) -> None:
+    """Refuse options that would be ignored."""
+    if arguments.runs and arguments.protocol is not None:
+        raise ValueError("--protocol has no effect with a run, which has its own: leave it out")
+    of_runs = {"--trained-seed": arguments.trained_seed is not None, "--layers": bool(arguments.layers)}
+    for option, is_given in of_runs.items():
+        if is_given and not arguments.runs:
+            raise ValueError(f"{option} has no effect without a run: name one, or leave it out")

@@ -58,5 +58,5 @@ def protocol_of(arguments: TrainQm9Arguments) -> QM9Protocol:
     names = ("train_molecules", "validation_molecules", "test_molecules", "split_seed")
     protocol = replace(QM9Protocol(), **changes_of(arguments, *names))
     epochs = QM9Protocol.examples // QM9Protocol.train_molecules if arguments.epochs is None else arguments.epochs
-    interval = arguments.validation_interval or protocol.train_molecules
+    interval = protocol.train_molecules if arguments.validation_interval is None else arguments.validation_interval
     return replace(protocol, examples=epochs * protocol.train_molecules, validation_interval=interval)

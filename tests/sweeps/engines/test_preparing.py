@@ -23,7 +23,7 @@ WAITS = ("-c", "import sys; sys.stdin.read()")
 PREPARES_FOR_EVER = """
 import time
 from relational_transformer.sweeps.engines import preparing
-preparing.prepare = lambda run, device, rehearsal: time.sleep(600)
+preparing.prepare = lambda run, device, rehearsal: time.sleep(3600)
 preparing.main()
 """
 TASKS = ("bfs", "binary_search", "insertion_sort")
@@ -104,7 +104,7 @@ def test_a_process_that_prepares_ends_when_whoever_gave_the_order_is_gone(tmp_pa
     assert process.stdin is not None
     process.stdin.write(f'{{"run": {json.dumps(run.as_dict())}, "rehearsal": 0, "device": "cpu"}}\n')
     process.stdin.close()
-    assert process.wait(timeout=120) == 1
+    assert process.wait(timeout=600) == 1
 
 
 def test_runs_that_were_compiled_ahead_end_as_they_do_alone(tmp_path):

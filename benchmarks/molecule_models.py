@@ -102,7 +102,7 @@ MODELS: dict[str, Callable[[int, int], nn.Module]] = {
 
 def make_model(name: str, num_layers: int, most_parameters: int) -> nn.Module:
     """The model of this name with the largest width, in steps of 4, that has no more parameters than allowed."""
-    width = WALKS
+    width = WALKS + 4
     while count(MODELS[name](width + 4, num_layers)) <= most_parameters:
         width += 4
     return MODELS[name](width, num_layers)

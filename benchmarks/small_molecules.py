@@ -7,10 +7,10 @@ trains what `results/molecules/small.jsonl` does not have yet, adds it there, an
 those of the Python package gauche (or in `--folder`); none of its code runs, and nothing is downloaded.
 
 All models read the same features (`torch_geometric.utils.from_smiles`), have the largest width with which they stay
-below `--parameters`, and have layers, steps, splits (a random 80/10/10 for each seed), loss and optimizer alike. Learning
-rate (where several are given) and epoch are those with the lowest validation error, and only there the test molecules
-are looked at. RT gets shortest paths as encodings of pairs, GPS random walks as encodings of nodes. Batches of RT are of
-molecules of like sizes; the other models, which pad nothing and have BatchNorm, get shuffled ones.
+below `--parameters`, and have layers, steps, splits (a random 80/10/10 for each seed), loss and optimizer alike. The
+epoch (and learning rate, where several are given) is that of the lowest validation error; only there the test molecules
+are looked at. RT gets shortest paths as encodings of pairs, GPS random walks as encodings of nodes. Batches of RT are
+of molecules of like sizes; the other models, which pad nothing and have BatchNorm, get shuffled ones.
 """
 
 import argparse

@@ -5,6 +5,7 @@ import torch
 from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 
+from relational_transformer import LayerOptions
 from relational_transformer.pyg import AddPairEncodings, RelationalGraphModel
 from tests.nn.graphs import randomise
 from tests.pyg.graphs import make_graphs
@@ -103,6 +104,12 @@ def test_it_is_saved_and_loaded(tmp_path: Path):
     model.save_pretrained(tmp_path)
     graph = Data(x=torch.tensor([[3, 0], [1, 2]]), edge_index=torch.tensor([[0], [1]]), edge_attr=torch.tensor([[1]]))
     assert torch.equal(RelationalGraphModel.from_pretrained(tmp_path)(graph), model(graph))
+
+
+def test_its_layers_have_the_options_it_is_given():
+    options = LayerOptions(pre_norm=True, activation="swiglu", log_scaling_size=5)
+    model = make_model(3, 1, options=options)
+    assert [layer.options for layer in model.transformer.layers] == [options] * len(model.transformer.layers)
 
 
 def test_it_learns_whether_a_graph_is_in_one_piece():

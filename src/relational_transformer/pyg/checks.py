@@ -54,6 +54,9 @@ def check_edge_index(
     the sources are another list."""
     if not isinstance(edge_index, Tensor):
         raise ValueError(f"edge_index must be [2, E], sources above targets, got {type(edge_index).__name__}")
+    if edge_index.layout != torch.strided:
+        told = "of a sparse adj_t take torch_geometric.utils.to_edge_index(adj_t.t())"
+        raise ValueError(f"edge_index must be dense, [2, E], got {edge_index.layout}: {told}")
     check_dense("edge_index", edge_index)
     if edge_index.dim() != 2 or edge_index.shape[0] != 2:
         raise ValueError(f"edge_index must be [2, E], sources above targets, got shape {list(edge_index.shape)}")

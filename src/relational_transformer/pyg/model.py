@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from relational_transformer.nn import Pretrained, RelationalTransformer
+from relational_transformer.nn import LayerOptions, Pretrained, RelationalTransformer
 from relational_transformer.nn.checks import (
     check_choice,
     check_device,
@@ -16,6 +16,7 @@ from relational_transformer.nn.checks import (
     shown,
 )
 from relational_transformer.nn.initialization import reset_linear, truncated_normal_
+from relational_transformer.nn.options import PUBLISHED
 
 from .checks import check_rows
 from .features import feature_input
@@ -44,8 +45,8 @@ class RelationalGraphModel(Pretrained):
         pooling: ``mean``, ``sum`` (for what grows with the graph) or ``max`` over the nodes of a graph, or ``none`` for
             predictions of nodes.
 
-    The other arguments are those of `RelationalTransformer`. Encodings of nodes are channels of `x`: PyG's transforms
-    put them there with `attr_name=None`.
+    The other arguments are those of `RelationalTransformer`, `options` among them. Encodings of nodes are channels of
+    `x`: PyG's transforms put them there with `attr_name=None`.
 
     Shapes: a `Data` or `Batch` with x [N, in_channels], edge_index [2, E], edge_attr [E, edge_dim] and pair_attr
     [P, pair_dim] (pairs of nodes that share a graph) -> [graphs, out_channels], or [N, out_channels] without pooling.
@@ -73,6 +74,7 @@ class RelationalGraphModel(Pretrained):
         edge_hidden_sizes: tuple[int, int] = (32, 32),
         num_layers: int = 4,
         dropout: float = 0.0,
+        options: LayerOptions = PUBLISHED,
     ) -> None:
         super().__init__()
         check_size(out_channels=out_channels, node_size=node_size, edge_size=edge_size)
@@ -91,6 +93,7 @@ class RelationalGraphModel(Pretrained):
         self.edge_hidden_sizes = edge_hidden_sizes
         self.num_layers = num_layers
         self.dropout = dropout
+        self.options = options
         self.node_features = feature_input("x", "in_channels", in_channels, node_size)
         # Without features an edge is a one, and what is learnt is its difference from no edge.
         self.edge_features = feature_input("edge_attr", "edge_dim", 1 if edge_dim is None else edge_dim, edge_size)
@@ -106,6 +109,7 @@ class RelationalGraphModel(Pretrained):
             edge_hidden_sizes=edge_hidden_sizes,
             num_layers=num_layers,
             dropout=dropout,
+            options=options,
         )
         self.readout_in = nn.Linear(node_size, node_size)
         self.readout_out = nn.Linear(node_size, out_channels)

@@ -13,6 +13,8 @@ from relational_transformer.nn import ConcatLinear, kernels
 from relational_transformer.nn.alignment import ALIGNED
 from relational_transformer.nn.concat_linear import sum_of_products
 
+from .edge_pointers import FEATURES as BOUND
+from .edge_pointers import EdgePointers, bound_scores
 from .features import FeatureGroup, Packed
 
 ABSENT = -1e9
@@ -40,7 +42,7 @@ class DecoderLinear(NamedTuple):
     rows: slice
 
 
-def linears_of(group: FeatureGroup, size: int, pointers_from_edges: bool) -> list[tuple[str, int]]:
+def linears_of(group: FeatureGroup, size: int, pointers_from_edges: bool, bound: bool) -> list[tuple[str, int]]:
     """The Linears that decode a feature of this group: what each reads, and its number of channels.
 
     `nodes`, `edges` and `globals` read those vectors, `pooled` the maximum over nodes, `score` the size-long vectors
@@ -54,6 +56,9 @@ def linears_of(group: FeatureGroup, size: int, pointers_from_edges: bool) -> lis
             return [("nodes", size), ("nodes", size), ("edges", size), ("score", 1)]
         case Location.NODE, _:
             return [("nodes", width)]
+        case Location.EDGE, Type.POINTER if bound:
+            # The query of an edge, from its ends and itself, and its targets, from nodes and edges.
+            return [(source, BOUND) for source in ("nodes", "nodes", "edges", "nodes", "edges", "edges")]
         case Location.EDGE, Type.POINTER:
             return [("nodes", size), ("nodes", size), ("edges", size), ("nodes", size), ("score", 1)]
         case Location.EDGE, _:
@@ -71,6 +76,7 @@ class Decoders(nn.Module):
         size: the size of a vector. Nodes have three parts (encoded, last and new hidden), edges and globals
         `edge_parts` and `global_parts`: three, one if the processor has none, two with messages to edges.
         pointers_from_edges: node pointers are one Linear on edge vectors; otherwise decoded as in CLRS-30.
+        edge_pointers: how pointers of edges are scored, see `EdgePointers`.
         masked: node pointers and edge masks only along the adjacency (PGN-m).
     """
 
@@ -83,6 +89,7 @@ class Decoders(nn.Module):
         edge_parts: int,
         global_parts: int,
         pointers_from_edges: bool,
+        edge_pointers: EdgePointers = "averaged",
         masked: bool = False,
     ) -> None:
         super().__init__()
@@ -91,12 +98,13 @@ class Decoders(nn.Module):
         self.groups = _union(hints, outputs)
         self.size = size
         self.pointers_from_edges = pointers_from_edges
+        self.bound = edge_pointers == "bound"
         self.masked = masked
         self.linears: list[DecoderLinear] = []
         parts = {"nodes": 3, "edges": edge_parts, "pooled": 3, "globals": global_parts, "score": 1}
         ends: dict[str, int] = dict.fromkeys(parts, 0)
         for group in self.groups:
-            for number, (source, width) in enumerate(linears_of(group, size, pointers_from_edges)):
+            for number, (source, width) in enumerate(linears_of(group, size, pointers_from_edges, self.bound)):
                 for name in group.names:
                     rows = slice(ends[source], ends[source] + width)
                     self.linears.append(DecoderLinear(name, number, source, rows))
@@ -158,6 +166,12 @@ class Decoders(nn.Module):
         if group.is_pointer:
             if group.location == Location.NODE and self.pointers_from_edges:
                 return read("edges", count, 1).squeeze(-1)
+            if group.is_edge_pointer and self.bound:
+                first, second, between, pointed, to_target, from_target = (
+                    read(source, count, width) for source, width in linears_of(group, self.size, False, True)
+                )
+                query = first.unsqueeze(-3) + second.unsqueeze(-4) + between  # [B, i, j, F, BOUND]
+                return bound_scores(query, pointed, to_target, from_target)
             first, second = read("nodes", count, self.size), read("nodes", count, self.size)  # [B, N, F, size]
             between = read("edges", count, self.size)  # [B, N, N, F, size]
             if group.location == Location.NODE:

@@ -13,6 +13,8 @@ from relational_transformer.processors import GraphState, Processor
 from .checks import check_lengths, check_prediction, check_spec, check_training_batch
 from .decoders import Decoders, Parts
 from .encoders import EncodedFeatures, Encoder
+from .carried import CarryMode, Forgetting, Gates, nothing
+from .edge_pointers import EdgePointers, bind, bound_pointers
 from .features import Batch, FeatureGroup, Packed, group_features, pack, present_features, unpack
 from .hints import Feeding, HintFeedback, feed_hints, feeding_of, passes_gradients
 from .losses import hint_losses, output_losses
@@ -116,6 +118,8 @@ class Network(nn.Module):
         hint_mode: HintMode = "encoded_decoded",
         hint_feedback: HintFeedback = "paper",
         small_scalar_hints: bool = False,
+        edge_pointers: EdgePointers = "averaged",
+        carry: CarryMode = "all",
     ) -> None:
         super().__init__()
         check_choice("hint_mode", hint_mode, get_args(HintMode))
@@ -135,6 +139,11 @@ class Network(nn.Module):
         self.hint_encoder = None
         if hint_mode == "encoded_decoded":
             self.hint_encoder = Encoder(self.hints, hidden_size, small_scalars=small_scalar_hints)
+        is_bound = edge_pointers == "bound" and self.hint_encoder is not None
+        self.bound_pointers = bound_pointers(self.hints, hidden_size) if is_bound else None
+        self.carry = carry
+        self.gates = Gates(hidden_size, edges=processor.returns_edges) if carry == "gated" else None
+        self.forgetting = Forgetting(hidden_size, edges=processor.returns_edges) if carry == "forgetful" else None
         self.processor = processor
         self.decoders = Decoders(
             self.hints,
@@ -143,6 +152,7 @@ class Network(nn.Module):
             edge_parts=3 if processor.returns_edges else 2 if processor.returns_messages else 1,
             global_parts=3 if processor.returns_globals else 1,
             pointers_from_edges=pointers_from_edges,
+            edge_pointers=edge_pointers,
             masked=processor.masks_decoders,
         )
 
@@ -238,7 +248,13 @@ class Network(nn.Module):
             )
             if adjacency is not None and encoded.adjacency is not None:
                 adjacency = adjacency | encoded.adjacency
+        if self.bound_pointers is not None:
+            features = bind(self.bound_pointers, features, hints)
+        if self.forgetting is not None:
+            hidden = self.forgetting(features, hidden)
         new = self.processor(features, hidden, adjacency, inputs.node_mask)
+        if self.gates is not None:
+            new = self.gates(features, hidden, new)
         dtype = hidden.nodes.dtype
         new = GraphState(new.nodes.to(dtype), _to(new.edges, dtype), _to(new.globals, dtype))
         hint_logits, output_logits = self.decoders(
@@ -248,7 +264,8 @@ class Network(nn.Module):
             adjacency,
             inputs.node_mask,
         )
-        return hint_logits, output_logits, new if self.processor.returns_edges else new._replace(edges=None)
+        new = new if self.processor.returns_edges else new._replace(edges=None)
+        return hint_logits, output_logits, nothing(new) if self.carry == "none" else new
 
     def advance(
         self, inputs: EncodedInputs, carry: Carry, hints: Packed, teacher_forced: Tensor, keeps_output: Tensor

@@ -60,6 +60,7 @@ class Settings:
     carry: Literal["all", "gated", "forgetful", "none"] = "all"
     """The hidden state that a step sees of the step before."""
     log_scaling_size: int | None = None
+    max_heads: bool = False
     pairwise_differences: bool = False
     hint_mode: Literal["encoded_decoded", "decoded_only", "none"] = "encoded_decoded"
     """Whether hints are inputs and outputs of a step, only outputs, or not used."""

@@ -141,7 +141,7 @@ class Network(nn.Module):
         self.hint_encoder = None
         if hint_mode == "encoded_decoded":
             self.hint_encoder = Encoder(self.hints, hidden_size, small_scalars=small_scalar_hints)
-        is_bound = edge_pointers == "bound" and self.hint_encoder is not None
+        is_bound = edge_pointers in ("bound", "bound_encoder") and self.hint_encoder is not None
         self.bound_pointers = bound_pointers(self.hints, hidden_size) if is_bound else None
         self.carry = carry
         scalars = [group for group in self.inputs if group.key == "node_scalar"]

@@ -205,7 +205,6 @@ class RelationalAttention(nn.Module):
         global_size: int = 0,
         dropout: float = 0.0,
         log_scaling_size: int | None = None,
-        max_heads: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -223,7 +222,6 @@ class RelationalAttention(nn.Module):
         self.global_size = global_size
         self.dropout = dropout
         self.log_scaling_size = log_scaling_size
-        self.max_heads = max_heads
         stacked, place = 3 * num_heads * head_size, {"device": device, "dtype": dtype}
         self.node_qkv = nn.Linear(node_size, stacked, **place)
         self.edge_qkv = nn.Linear(edge_size, stacked, **place)
@@ -291,19 +289,7 @@ class RelationalAttention(nn.Module):
         rule, dropout = ScoreRule(mask, attention_bias, self.log_scaling_size), self.dropout if self.training else 0.0
         if not splits_edges:
             return _attend_along(query, key, value, self.edge_qkv(edges), self.num_heads, rule, dropout, need_weights)
-        out = _attend(query, key, value, edges, self.edge_qkv.weight, self.num_heads, rule, dropout, need_weights)
-        return out._replace(messages=self._with_maxima(out.messages, value, edges, mask)) if self.max_heads else out
-
-    def _with_maxima(self, messages: Tensor, value: Tensor, edges: Tensor, mask: Tensor | None) -> Tensor:
-        half = value.shape[-1] // 2
-        weight = self.edge_qkv.weight[2 * value.shape[-1] :][:half]
-        values = value.unsqueeze(-3)[..., :half] + F.linear(edges, weight)  # [..., Nq, Nk, half]
-        if mask is not None:
-            values = values.masked_fill(~mask.unsqueeze(-1), torch.finfo(values.dtype).min)
-        maxima = values.amax(-2)
-        if mask is not None:
-            maxima = maxima.masked_fill(~mask.any(-1, keepdim=True), 0)
-        return torch.cat([maxima, messages[..., half:]], dim=-1)
+        return _attend(query, key, value, edges, self.edge_qkv.weight, self.num_heads, rule, dropout, need_weights)
 
     def _check(
         self,

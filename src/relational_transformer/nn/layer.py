@@ -128,7 +128,6 @@ class RelationalTransformerLayer(Pretrained):
             global_size=global_size,
             dropout=options.attention_dropout,
             log_scaling_size=options.log_scaling_size,
-            max_heads=options.max_heads,
             **place,
         )
         self.node_output = nn.Linear(num_heads * head_size, node_size, **place)

@@ -28,7 +28,6 @@ class LayerOptions:
         log_scaling_size: the size of graph at which scores of attention are as published. The scores of a node that
             attends to n nodes are multiplied by log n / log log_scaling_size (Chiang & Cholak, 2022; Nakanishi, 2025),
             which keeps attention as sharp on larger graphs. None: they are the same for every n.
-        max_heads: the first half of the channels of attention are maxima over values, not sums of weighted values.
         gradient_checkpointing: in training a layer keeps its inputs alone for the backward pass, and computes the rest
             again; under the transforms of `torch.func` it keeps everything.
 
@@ -48,10 +47,9 @@ class LayerOptions:
     attention_dropout: float = 0.0
     log_scaling_size: int | None = None
     gradient_checkpointing: bool = False
-    max_heads: bool = False
 
     def __post_init__(self) -> None:
-        check_flag(max_heads=self.max_heads, pre_norm=self.pre_norm, gradient_checkpointing=self.gradient_checkpointing)
+        check_flag(pre_norm=self.pre_norm, gradient_checkpointing=self.gradient_checkpointing)
         check_choice("norm", self.norm, get_args(Norm))
         check_choice("activation", self.activation, get_args(Activation))
         check_number("attention_dropout", self.attention_dropout, below=1.0)

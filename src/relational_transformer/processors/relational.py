@@ -65,7 +65,7 @@ class RelationalProcessor(Processor):
             edge_hidden_sizes=settings.edge_hidden_sizes,
             global_mode=settings.global_mode,
             update_edges=settings.update_edges,
-            options=LayerOptions(log_scaling_size=settings.log_scaling_size, max_heads=settings.max_heads),
+            options=LayerOptions(log_scaling_size=settings.log_scaling_size),
         )
 
     @replaceable

@@ -55,13 +55,11 @@ class Settings:
     """Update edges in every layer (RT)."""
     pointers_from_edges: bool = True
     """Decode node pointers from edge vectors alone. Otherwise they are decoded from nodes and edges, as in CLRS-30."""
-    edge_pointers: Literal["averaged", "bound", "bound_encoder", "bound_decoder"] = "averaged"
+    edge_pointers: Literal["averaged", "bound"] = "averaged"
     """How pointers of edges are encoded and decoded: as in CLRS-30, or bound to their edges."""
     carry: Literal["all", "gated", "forgetful", "none"] = "all"
     """The hidden state that a step sees of the step before."""
     log_scaling_size: int | None = None
-    max_heads: bool = False
-    pairwise_differences: bool = False
     hint_mode: Literal["encoded_decoded", "decoded_only", "none"] = "encoded_decoded"
     """Whether hints are inputs and outputs of a step, only outputs, or not used."""
 

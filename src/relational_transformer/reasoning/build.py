@@ -31,5 +31,4 @@ def build_network(
         small_scalar_hints=small_scalar_hints,
         edge_pointers=settings.edge_pointers,
         carry=settings.carry,
-        pairwise_differences=settings.pairwise_differences,
     )

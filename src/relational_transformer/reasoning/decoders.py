@@ -98,7 +98,7 @@ class Decoders(nn.Module):
         self.groups = _union(hints, outputs)
         self.size = size
         self.pointers_from_edges = pointers_from_edges
-        self.bound = edge_pointers in ("bound", "bound_decoder")
+        self.bound = edge_pointers == "bound"
         self.masked = masked
         self.linears: list[DecoderLinear] = []
         parts = {"nodes": 3, "edges": edge_parts, "pooled": 3, "globals": global_parts, "score": 1}

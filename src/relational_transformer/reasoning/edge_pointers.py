@@ -16,7 +16,7 @@ from relational_transformer.processors import GraphState
 from .encoders import one_hot
 from .features import FeatureGroup, Packed
 
-EdgePointers = Literal["averaged", "bound", "bound_encoder", "bound_decoder"]
+EdgePointers = Literal["averaged", "bound"]
 """How pointers of edges are encoded and decoded: as published, or bound to their edges."""
 
 FEATURES = 16

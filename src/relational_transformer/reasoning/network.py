@@ -14,7 +14,6 @@ from .checks import check_lengths, check_prediction, check_spec, check_training_
 from .decoders import Decoders, Parts
 from .encoders import EncodedFeatures, Encoder
 from .carried import CarryMode, Forgetting, Gates, nothing
-from .differences import PairwiseDifferences
 from .edge_pointers import EdgePointers, bind, bound_pointers
 from .features import Batch, FeatureGroup, Packed, group_features, pack, present_features, unpack
 from .hints import Feeding, HintFeedback, feed_hints, feeding_of, passes_gradients
@@ -121,7 +120,6 @@ class Network(nn.Module):
         small_scalar_hints: bool = False,
         edge_pointers: EdgePointers = "averaged",
         carry: CarryMode = "all",
-        pairwise_differences: bool = False,
     ) -> None:
         super().__init__()
         check_choice("hint_mode", hint_mode, get_args(HintMode))
@@ -141,11 +139,9 @@ class Network(nn.Module):
         self.hint_encoder = None
         if hint_mode == "encoded_decoded":
             self.hint_encoder = Encoder(self.hints, hidden_size, small_scalars=small_scalar_hints)
-        is_bound = edge_pointers in ("bound", "bound_encoder") and self.hint_encoder is not None
+        is_bound = edge_pointers == "bound" and self.hint_encoder is not None
         self.bound_pointers = bound_pointers(self.hints, hidden_size) if is_bound else None
         self.carry = carry
-        scalars = [group for group in self.inputs if group.key == "node_scalar"]
-        self.differences = PairwiseDifferences(len(scalars[0].names), hidden_size) if pairwise_differences else None
         self.gates = Gates(hidden_size, edges=processor.returns_edges) if carry == "gated" else None
         self.forgetting = Forgetting(hidden_size, edges=processor.returns_edges) if carry == "forgetful" else None
         self.processor = processor
@@ -213,8 +209,6 @@ class Network(nn.Module):
         assert nodes is not None
         batch, size = nodes.shape[0], self.hidden_size
         edges = nodes.new_zeros(batch, num_nodes, num_nodes, size) if encoded.edges is None else encoded.edges
-        if self.differences is not None:
-            edges = edges + self.differences(inputs["node_scalar"])
         globals = nodes.new_zeros(batch, size) if encoded.globals is None else encoded.globals
         adjacency = None
         if self._needs_adjacency:

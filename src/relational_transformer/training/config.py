@@ -122,8 +122,6 @@ LATER_SETTINGS = {
     "edge_pointers": "averaged",
     "carry": "all",
     "log_scaling_size": None,
-    "max_heads": False,
-    "pairwise_differences": False,
 }
 """Settings that models did not always have: a run is known by what it was known by before."""
 

@@ -6,7 +6,6 @@ from torch import Tensor
 
 from relational_transformer.nn import RelationalTransformer
 from relational_transformer.nn.checks import shown
-from relational_transformer.nn.options import PUBLISHED, LayerOptions
 from relational_transformer.nn.plain import replaceable
 from relational_transformer.nn.transformer import GlobalMode
 
@@ -34,7 +33,6 @@ class RelationalProcessor(Processor):
         edge_hidden_sizes: tuple[int, int] = (16, 8),
         global_mode: GlobalMode = "cat",
         update_edges: bool = True,
-        options: LayerOptions = PUBLISHED,
     ) -> None:
         super().__init__()
         check_heads(hidden_size, num_heads)
@@ -52,7 +50,6 @@ class RelationalProcessor(Processor):
             num_layers=num_layers,
             global_mode=global_mode,
             update_edges=update_edges,
-            options=options,
         )
 
     @classmethod
@@ -65,7 +62,6 @@ class RelationalProcessor(Processor):
             edge_hidden_sizes=settings.edge_hidden_sizes,
             global_mode=settings.global_mode,
             update_edges=settings.update_edges,
-            options=LayerOptions(log_scaling_size=settings.log_scaling_size),
         )
 
     @replaceable

@@ -30,5 +30,4 @@ def build_network(
         hint_feedback=hint_feedback,
         small_scalar_hints=small_scalar_hints,
         edge_pointers=settings.edge_pointers,
-        carry=settings.carry,
     )

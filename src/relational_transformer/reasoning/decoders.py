@@ -13,8 +13,7 @@ from relational_transformer.nn import ConcatLinear, kernels
 from relational_transformer.nn.alignment import ALIGNED
 from relational_transformer.nn.concat_linear import sum_of_products
 
-from .edge_pointers import FEATURES as BOUND
-from .edge_pointers import EdgePointers, bound_scores
+from .encoders import EdgePointers
 from .features import FeatureGroup, Packed
 
 ABSENT = -1e9
@@ -28,6 +27,9 @@ FEW = 4
 
 MANY = 64
 """The number of channels from which unaligned ones are computed separately."""
+
+QUERY_SIZE = 16
+"""The size of the vectors by which edges choose the nodes that they point to, where these are bound."""
 
 Parts = tuple[Tensor, ...]
 """Vectors given as parts of a concatenation."""
@@ -57,8 +59,8 @@ def linears_of(group: FeatureGroup, size: int, pointers_from_edges: bool, bound:
         case Location.NODE, _:
             return [("nodes", width)]
         case Location.EDGE, Type.POINTER if bound:
-            # The query of an edge, from its ends and itself, and its targets, from nodes and edges.
-            return [(source, BOUND) for source in ("nodes", "nodes", "edges", "nodes", "edges", "edges")]
+            # Of a query its first node, its second node and its edge; then what it is compared with.
+            return [(source, QUERY_SIZE) for source in ("nodes", "nodes", "edges", "nodes", "edges", "edges")]
         case Location.EDGE, Type.POINTER:
             return [("nodes", size), ("nodes", size), ("edges", size), ("nodes", size), ("score", 1)]
         case Location.EDGE, _:
@@ -167,11 +169,7 @@ class Decoders(nn.Module):
             if group.location == Location.NODE and self.pointers_from_edges:
                 return read("edges", count, 1).squeeze(-1)
             if group.is_edge_pointer and self.bound:
-                first, second, between, pointed, to_target, from_target = (
-                    read(source, count, width) for source, width in linears_of(group, self.size, False, True)
-                )
-                query = first.unsqueeze(-3) + second.unsqueeze(-4) + between  # [B, i, j, F, BOUND]
-                return bound_scores(query, pointed, to_target, from_target)
+                return self._decode_bound(group, read)
             first, second = read("nodes", count, self.size), read("nodes", count, self.size)  # [B, N, F, size]
             between = read("edges", count, self.size)  # [B, N, N, F, size]
             if group.location == Location.NODE:
@@ -189,6 +187,13 @@ class Decoders(nn.Module):
         else:
             logits = read("pooled", count, width) + read("globals", count, width)
         return logits.transpose(-1, -2) if group.classes else logits.squeeze(-1)
+
+    def _decode_bound(self, group: FeatureGroup, read: "_Reader") -> Tensor:
+        """Logits of pointers that are bound to their edges, [B, i, j, k, F]."""
+        linears = linears_of(group, self.size, self.pointers_from_edges, self.bound)
+        first, second, between, *compared = (read(source, len(group.names), width) for source, width in linears)
+        query = first.unsqueeze(-3) + second.unsqueeze(-4) + between  # [B, i, j, F, QUERY_SIZE]
+        return bound_scores(query, *compared)
 
 
 class _Reader:
@@ -275,6 +280,19 @@ def _score(left: Tensor, right: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     # Product and sum instead of a matrix product: compiled, the maxima are never written to memory.
     dtype = precise(weight)
     return (torch.maximum(left, right) * weight.to(dtype)).sum(-1) + bias.to(dtype)
+
+
+def bound_scores(query: Tensor, nodes: Tensor, to_target: Tensor, from_target: Tensor) -> Tensor:
+    r"""$\langle q_{ij},\; a_k + b_{ik} + c_{kj} \rangle / \sqrt{R}$ for every edge and every node.
+
+    Shapes: query q [B, i, j, F, R], nodes a [B, k, F, R], to_target b [B, i, k, F, R], from_target c [B, k, j, F, R] ->
+    [B, i, j, k, F].
+    """
+    query, from_target = query.movedim(-2, 1), from_target.movedim(-2, 1)  # [B, F, i, j, R], [B, F, k, j, R]
+    to_target = (nodes.unsqueeze(-4) + to_target).movedim(-2, 1)  # [B, F, i, k, R]
+    scores = query @ to_target.transpose(-1, -2)  # [B, F, i, j, k]
+    others = query.transpose(-2, -3) @ from_target.movedim(-3, -1)  # [B, F, j, i, R] @ [B, F, j, R, k]
+    return (scores + others.transpose(-2, -3)).movedim(1, -1) * query.shape[-1] ** -0.5
 
 
 def precise(tensor: Tensor) -> torch.dtype:

@@ -75,7 +75,8 @@ def table(results: list[dict[str, Any]]) -> str:
         if not options:
             continue
         plain = without[config["task"]]
-        assert plain["config"]["protocol"] == config["protocol"], f"{config['task']} was not trained by one protocol"
+        if plain["config"]["protocol"] != config["protocol"]:
+            raise ValueError(f"{config['task']} was not trained by one protocol")
         scores = [scores_of(one, column) for column in ("validation", "test") for one in (plain, result)]
         updates = config["protocol"]["examples"] // config["settings"]["batch_size"]
         lines.append(f"| {named(options)} | {config['task']} | {updates} | {' | '.join(scores)} |")

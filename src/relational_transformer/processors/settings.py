@@ -56,6 +56,9 @@ class Settings:
     """Update edges in every layer (RT)."""
     pointers_from_edges: bool = True
     """Decode node pointers from edge vectors alone. Otherwise they are decoded from nodes and edges, as in CLRS-30."""
+    edge_pointers: Literal["averaged", "bound"] = "averaged"
+    """How pointers of edges are encoded and decoded: averaged over either end, as in CLRS-30, or bound to their edges,
+    each of which is told what it points to."""
     hint_mode: Literal["encoded_decoded", "decoded_only", "none"] = "encoded_decoded"
     """Whether hints are inputs and outputs of a step, only outputs, or not used."""
 
@@ -71,6 +74,7 @@ class Settings:
             raise ValueError(f"processor must be the name of a processor, got {shown(self.processor)}")
         check_choice("global_mode", self.global_mode, ("cat", "core", "att"))
         check_choice("hint_mode", self.hint_mode, ("encoded_decoded", "decoded_only", "none"))
+        check_choice("edge_pointers", self.edge_pointers, ("averaged", "bound"))
         check_flag(update_edges=self.update_edges, pointers_from_edges=self.pointers_from_edges)
 
 

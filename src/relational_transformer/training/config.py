@@ -114,7 +114,7 @@ TRAINING_SET = ("train_examples", "train_nodes", "train_data_seed")
 LATER = ("data", "train_lengths", "validation_examples", "hint_feedback", "small_scalar_hints")
 """Fields that came with the modern protocol, which older runs did not have."""
 
-LATER_SETTINGS = {"gradient_clip": None, "weight_decay": 0.0}
+LATER_SETTINGS = {"gradient_clip": None, "weight_decay": 0.0, "edge_pointers": "averaged"}
 """Settings that older runs did not have, with the values that `config.json` leaves out."""
 
 BOUNDS = {

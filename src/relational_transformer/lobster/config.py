@@ -44,7 +44,12 @@ class LobsterConfig:
         check_seeds(self.seeds)
 
     def as_dict(self) -> dict[str, Any]:
-        return config_as_dict(self)
+        """The configuration as `config.json` has it. Attention to all nodes is left out, so that runs from before there
+        was a choice can be resumed."""
+        content = config_as_dict(self)
+        if content["settings"].get("attention") == "all":
+            del content["settings"]["attention"]
+        return content
 
     @staticmethod
     def from_dict(content: dict[str, Any]) -> "LobsterConfig":

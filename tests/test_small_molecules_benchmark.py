@@ -31,7 +31,9 @@ def test_it_trains_every_model_once_and_prints_a_table(
     again = capsys.readouterr().out
     assert again == first[first.index("| model") :]
     table = [line.split(" | ") for line in again.splitlines() if line.startswith("| ")]
-    assert [row[0] for row in table[1:]] == [f"| {name}" for name in (*benchmark.MODELS, "the mean of the training set")]
+    assert [row[0] for row in table[1:]] == [
+        f"| {name}" for name in (*benchmark.MODELS, "the mean of the training set")
+    ]
     sizes = [int(row[1].replace(",", "")) for row in table[1:-1]]
     assert all(40_000 < size <= 50_000 for size in sizes)
 

@@ -66,6 +66,13 @@ def test_saying_it_twice_is_one_clear_line(tmp_path: Path, capsys):
     assert not (tmp_path / "run").exists()
 
 
+def test_attention_is_a_choice_of_rt_alone(tmp_path: Path, capsys):
+    out = tmp_path / "run"
+    assert cli.main([*ARGUMENTS, "--attention", "edges", "--out", str(out)]) == 2
+    assert capsys.readouterr().err == "rt: --attention is an option of rt: gat always hears its neighbours alone\n"
+    assert not out.exists()
+
+
 def test_help_of_train_names_lobster(capsys):
     assert cli.main(["train", "--help"]) == 0
     assert "rt train lobster --help" in capsys.readouterr().out

@@ -5,14 +5,13 @@ from typing import Any
 
 import pytest
 import torch
+from relational_transformer.training.hint_scores import evaluate_hints
 
 from relational_transformer.processors.settings import find_settings
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.runs import RunFolder
 from relational_transformer.training import CLRSTask, TrainConfig, fresh
-from relational_transformer.training.config import LATER_SETTINGS
 from relational_transformer.training.fused_step import kernel_layers
-from relational_transformer.training.hint_scores import evaluate_hints
 from relational_transformer.training.task import evaluate_run
 from tests.training.small import make_trainer, run_to_the_end, small_config
 from tests.training.test_modern import CLIPPED, MODERN
@@ -66,7 +65,7 @@ def test_a_run_goes_on_to_the_same_bits_and_is_evaluated_as_it_was_tested(tmp_pa
 
 @every_option
 def test_a_run_without_it_is_known_by_what_it_was_known_by_before(option):
-    assert option.keys() <= LATER_SETTINGS.keys()
+    assert option.keys() <= TrainConfig.later_settings.keys()
     assert not option.keys() & small_config().as_dict()["settings"].keys()
     changed = config_with(option)
     assert changed.as_dict()["settings"].items() >= option.items()

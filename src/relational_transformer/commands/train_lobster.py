@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 
 from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol, LobsterTask
-from relational_transformer.lobster.settings import ModelName
+from relational_transformer.lobster.settings import Attention, ModelName
 from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.runs.session import train
 
@@ -49,13 +49,19 @@ class TrainLobsterArguments:
     """The norm to which the gradient of a seed is clipped; by default 128 for rt, and no clipping for the baselines."""
     batch_size: int | None = None
     """Graphs in a batch of one seed; 32 by default."""
+    attention: Attention | None = None
+    """Whom a node of rt attends to: all nodes, as published, or edges: along the edges of the graph, and to itself."""
 
 
 def run(arguments: TrainLobsterArguments) -> None:
-    changes = changes_of(arguments, "num_layers", "learning_rate", "gradient_clip", "batch_size")
+    if arguments.attention is not None and arguments.model != "rt":
+        raise ValueError(f"--attention is an option of rt: {arguments.model} always hears its neighbours alone")
+    changes = changes_of(arguments, "num_layers", "learning_rate", "gradient_clip", "batch_size", "attention")
     settings = replace(SETTINGS[arguments.model], **changes)
     config = LobsterConfig(arguments.model, settings, _protocol(arguments), **arguments.run.as_config())
-    name = f"lobster-{arguments.model}{'-weighted' if arguments.weighted else ''}"
+    name = f"lobster-{arguments.model}"
+    name += "-edges" if arguments.attention == "edges" else ""
+    name += "-weighted" if arguments.weighted else ""
     train_and_show(LobsterTask(config), arguments.run, RunFolder(arguments.run.out or Path("runs") / name), train)
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 import torch
-from relational_transformer.training.hint_scores import evaluate_hints
 
+from relational_transformer.analysis.hint_scores import evaluate_hints
 from relational_transformer.processors.settings import find_settings
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.runs import RunFolder

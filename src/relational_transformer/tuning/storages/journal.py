@@ -49,7 +49,7 @@ class Journal(BaseJournalBackend):
         with locked(self._path, writing=True) as descriptor:
             first_line = self._catch_up(descriptor)
             end, chain = self._ends[-1], Chain(self._chain.link)
-            # Half a line was left by somebody who was killed while he wrote it: nobody else has the lock.
+            # A process that was killed has left an incomplete line; no other process has the lock.
             os.ftruncate(descriptor, end)
             _write(descriptor, end, b"".join(map(chain.seal, logs)))
             os.fsync(descriptor)

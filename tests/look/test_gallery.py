@@ -13,7 +13,6 @@ from relational_transformer.reports.results.measured import read_results
 from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.runs.session import train
 from relational_transformer.training import CLRSTask, load_network
-from relational_transformer.training.task import evaluate_run
 from tests.look.networks import read_page
 
 REPOSITORY = Path(__file__).parents[2]
@@ -49,11 +48,11 @@ def test_a_run_is_of_the_one_recipe_and_holds_its_best_parameters_alone(task: st
 
 
 def test_a_run_scores_what_its_result_says():
-    config, scores = evaluate_run(RunFolder(RUNS / "bfs"), torch.device("cpu"))
+    found = CLRSTask.evaluate(RunFolder(RUNS / "bfs"), torch.device("cpu"))
     result = RunFolder(RUNS / "bfs").read_result()
     assert result is not None
-    assert config.task == "bfs"
-    assert scores == pytest.approx([row["test"] for row in result["seeds"]])
+    assert found.title == "rt on bfs, 64 nodes"
+    assert found.scores == pytest.approx({row["seed"]: row["test"] for row in result["seeds"]})
 
 
 def test_reports_leave_the_gallery_out_unless_it_is_what_they_are_asked_for():
@@ -73,7 +72,8 @@ def test_publishing_keeps_what_is_needed_to_look_and_to_evaluate(tmp_path: Path,
     assert all(torch.equal(before[name], after[name]) for name in before)
     published = RunFolder(tmp_path / "published")
     assert published.checkpoint.stat().st_size < RunFolder(tmp_path / "run").checkpoint.stat().st_size / 2
-    assert evaluate_run(published, torch.device("cpu"))[1] == pytest.approx([row["test"] for row in result["seeds"]])
+    found = CLRSTask.evaluate(published, torch.device("cpu"))
+    assert found.scores == pytest.approx({row["seed"]: row["test"] for row in result["seeds"]})
     (tmp_path / "run" / "result.json").unlink()
     with pytest.raises(ValueError, match="has not ended"):
         gallery.publish(RunFolder(tmp_path / "run"), tmp_path / "again")

@@ -12,7 +12,6 @@ from relational_transformer.reasoning.build import build_network
 from relational_transformer.runs import RunFolder
 from relational_transformer.training import CLRSTask, TrainConfig, fresh
 from relational_transformer.training.fused_step import kernel_layers
-from relational_transformer.training.task import evaluate_run
 from tests.training.small import make_trainer, run_to_the_end, small_config
 from tests.training.test_modern import CLIPPED, MODERN
 
@@ -57,8 +56,8 @@ def test_a_run_goes_on_to_the_same_bits_and_is_evaluated_as_it_was_tested(tmp_pa
     second, result = run_to_the_end(config, folder.path)
     assert result["seeds"] == expected["seeds"]
     assert torch.equal(second.fleet.values, whole.fleet.values)
-    _, scores = evaluate_run(folder, CPU)
-    assert scores == [row["test"] for row in result["seeds"]]
+    scores = CLRSTask.evaluate(folder, CPU).scores
+    assert scores == {row["seed"]: row["test"] for row in result["seeds"]}
     found = evaluate_hints(folder, CPU, nodes=7, examples=3, data_seed=MODERN.test_data_seed, seed=0)
     assert found.output == pytest.approx(scores[0])
 

@@ -1,5 +1,6 @@
 """What the configurations of all tasks have in common."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, ClassVar, Self, get_args
 
@@ -16,9 +17,11 @@ class RunConfig:
 
     Attributes (of a class):
         called: what is configured, as an error says it.
+        later_settings: names of `settings` that older runs did not have, with the values that these runs had.
     """
 
     called: ClassVar[str] = "a training run"
+    later_settings: ClassVar[Mapping[str, Any]] = {}
 
     task: Any
     model: Any
@@ -34,11 +37,14 @@ class RunConfig:
         check_seeds(self.seeds)
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields for `config.json`, by which a run is recognised: without a constant schedule, which older runs did
-        not have."""
+        """The fields for `config.json`, by which a run is recognised: without a constant schedule and the usual values
+        of `later_settings`, which older runs do not name."""
         content = asdict(self)  # pyright: ignore[reportArgumentType]
         if self.schedule.is_constant:
             del content["schedule"]
+        for name, usual in self.later_settings.items():
+            if content["settings"].get(name, usual) == usual:
+                content["settings"].pop(name, None)
         return content
 
     @classmethod

@@ -1,6 +1,7 @@
 """The configuration of a training run: task, model, protocol and seeds."""
 
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import Any, get_args
 
 from relational_transformer.bounds import LARGEST_COUNT, check_bounds
@@ -114,9 +115,6 @@ TRAINING_SET = ("train_examples", "train_nodes", "train_data_seed")
 LATER = ("data", "train_lengths", "validation_examples", "hint_feedback", "small_scalar_hints")
 """Fields that came with the modern protocol, which older runs did not have."""
 
-LATER_SETTINGS = {"gradient_clip": None, "weight_decay": 0.0}
-"""Settings that models did not always have: a run is known by what it was known by before."""
-
 BOUNDS = {
     **dict.fromkeys(
         ("train_examples", "evaluation_examples", "examples", "validation_interval", "validation_examples"),
@@ -157,6 +155,8 @@ class TrainConfig(RunConfig):
     True
     """
 
+    later_settings = MappingProxyType({"gradient_clip": None, "weight_decay": 0.0})
+
     task: str
     model: str
     settings: Settings
@@ -195,8 +195,4 @@ class TrainConfig(RunConfig):
         return max(1, self.protocol.validation_interval // self.settings.batch_size)
 
     def as_dict(self) -> dict[str, Any]:
-        content = {**super().as_dict(), "protocol": self.protocol.as_dict()}
-        for name, usual in LATER_SETTINGS.items():  # older runs do not have them
-            if content["settings"][name] == usual:
-                del content["settings"][name]
-        return content
+        return {**super().as_dict(), "protocol": self.protocol.as_dict()}

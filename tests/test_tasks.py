@@ -7,16 +7,30 @@ from pathlib import Path
 import pytest
 import torch
 
+from relational_transformer.files import CACHE_VARIABLE
 from relational_transformer.fleet.adam import Schedule
+from relational_transformer.molecules import qm9
 from relational_transformer.runs import Task, train, train_together
 from relational_transformer.sweeps import Run, execute, plan
 from relational_transformer.sweeps.cells import Cell
 from relational_transformer.sweeps.planning import finished_runs
 from relational_transformer.tasks import find_task
 from tests.lobster.small import small_config as small_lobster
+from tests.molecules.made_up import make_molecules, write_files
+from tests.molecules.small import small_config as small_qm9
 from tests.sokoban.small import small_config as small_sokoban
 from tests.sokoban.small import write_levels
 from tests.sweeps.small import small_cell
+
+KINDS = ("clrs", "lobster", "sokoban", "qm9")
+
+
+@pytest.fixture(autouse=True)
+def _molecules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some made-up molecules in place of QM9's."""
+    paths = write_files(tmp_path / "qm9pack", make_molecules(60))
+    monkeypatch.setattr(qm9, "find_files", lambda: paths)
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
 
 
 def cell_of(kind: str, folder: Path) -> Cell:
@@ -24,11 +38,13 @@ def cell_of(kind: str, folder: Path) -> Cell:
         return small_cell()
     if kind == "lobster":
         return Cell(kind, small_lobster())
+    if kind == "qm9":
+        return Cell(kind, small_qm9())
     levels = write_levels(folder)
     return Cell(kind, small_sokoban(levels), levels)
 
 
-@pytest.mark.parametrize("kind", ["clrs", "lobster", "sokoban"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_run_of_every_kind_is_trained_and_known_to_be_done(kind: str, tmp_path: Path):
     cell = cell_of(kind, tmp_path / "levels")
     (run,) = plan(tmp_path / "runs", [cell], seeds_together=20)
@@ -48,8 +64,8 @@ def test_a_run_of_every_kind_is_trained_and_known_to_be_done(kind: str, tmp_path
 
 
 def test_runs_of_all_kinds_train_side_by_side_as_they_do_alone(tmp_path: Path):
-    kinds, device = ("clrs", "lobster", "sokoban"), torch.device("cpu")
-    cells = {kind: cell_of(kind, tmp_path / "levels") for kind in kinds}
+    device = torch.device("cpu")
+    cells = {kind: cell_of(kind, tmp_path / "levels") for kind in KINDS}
 
     def runs_in(folder: str) -> list[tuple[Task, Path]]:
         return [(find_task(kind)(cell.config, cell.data), tmp_path / folder / kind) for kind, cell in cells.items()]
@@ -57,12 +73,12 @@ def test_runs_of_all_kinds_train_side_by_side_as_they_do_alone(tmp_path: Path):
     together = train_together(runs_in("together"), device, report_seconds=0.0, checkpoint_seconds=0.0)
     alone = [train(task, folder, device) for task, folder in runs_in("alone")]
     assert [result["seeds"] for result in together] == [result["seeds"] for result in alone]
-    for kind in kinds:
+    for kind in KINDS:
         metrics = ((tmp_path / folder / kind / "metrics.jsonl").read_text() for folder in ("together", "alone"))
         assert len(set(metrics)) == 1
 
 
-@pytest.mark.parametrize("kind", ["clrs", "lobster", "sokoban"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("schedule", [Schedule(warmup_steps=4), Schedule(2, "cosine"), Schedule(decay="linear")])
 def test_every_task_trains_by_a_schedule_of_its_learning_rate(tmp_path: Path, kind: str, schedule: Schedule):
     cell, device = cell_of(kind, tmp_path / "levels"), torch.device("cpu")

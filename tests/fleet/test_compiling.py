@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from relational_transformer.fleet.compiling import compiled_for, should_compile, with_own_code
-from relational_transformer.fleet.over_seeds import over_seeds
+from relational_transformer.fleet.pieces import over_seeds
 
 CPU = torch.device("cpu")
 

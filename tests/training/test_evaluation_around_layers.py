@@ -10,7 +10,7 @@ from torch import Tensor
 from relational_transformer.clrs.samples.sampling import sample
 from relational_transformer.fleet import pieces
 from relational_transformer.fleet.fleet import Fleet, initialise
-from relational_transformer.fleet.over_seeds import over_seeds
+from relational_transformer.fleet.pieces import over_seeds
 from relational_transformer.fleet.precision import Precision, for_computing, set_precision
 from relational_transformer.nn import kernels
 from relational_transformer.processors.settings import Settings, find_settings

@@ -5,7 +5,6 @@ Nothing here knows what is trained.
 
 from .adam import Adam, Schedule
 from .fleet import Fleet, initialise
-from .over_seeds import Parameters, over_seeds
-from .pieces import Pieces
+from .pieces import Parameters, Pieces, over_seeds
 
 __all__ = ["Adam", "Fleet", "Parameters", "Pieces", "Schedule", "initialise", "over_seeds"]

@@ -100,19 +100,18 @@ def with_own_code(function: Callable[..., Any]) -> Callable[..., Any]:
     return functools.update_wrapper(copy, function)
 
 
-def cuda_compiler(graph: GraphModule, inputs: Sequence[Any]) -> Any:
-    """A backend of `torch.compile`: Inductor with `OPTIONS`; each pass uses the first of `ATTEMPTS` that compiles."""
+def cuda_compiler(graph: GraphModule, inputs: Sequence[Any], patches: dict[str, Any] = OPTIONS) -> Any:
+    """A backend of `torch.compile`: Inductor with `patches` of its options; each pass uses the first of `ATTEMPTS` that
+    compiles."""
     from torch._inductor import compile_fx  # here, as below: it takes seconds to import
 
-    return compile_fx.compile_fx(graph, inputs, inner_compile=compile_pass, config_patches=OPTIONS)  # pyright: ignore[reportArgumentType]
+    return compile_fx.compile_fx(graph, inputs, inner_compile=compile_pass, config_patches=patches)  # pyright: ignore[reportArgumentType]
 
 
 def cuda_compiler_of_even_sizes(graph: GraphModule, inputs: Sequence[Any]) -> Any:
     """`cuda_compiler` without padding, for functions whose large matrix products have sizes that are multiples of
     eight."""
-    from torch._inductor import compile_fx
-
-    return compile_fx.compile_fx(graph, inputs, inner_compile=compile_pass, config_patches={**OPTIONS, **NO_PADDING})  # pyright: ignore[reportArgumentType]
+    return cuda_compiler(graph, inputs, {**OPTIONS, **NO_PADDING})
 
 
 def compile_pass(graph: GraphModule, inputs: Sequence[Any], **arguments: Any) -> Any:

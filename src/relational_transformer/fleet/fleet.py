@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from relational_transformer.bounds import LARGEST_SEED, MOST_SEEDS, check_bound
 
-from .over_seeds import Parameters
+from .pieces import Parameters
 
 Model = TypeVar("Model", bound=nn.Module)
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from relational_transformer.fleet.compiling import CompileMode
-from relational_transformer.fleet.over_seeds import Parameters
+from relational_transformer.fleet.pieces import Parameters
 from relational_transformer.fleet.precision import Precision, set_matrix_products
 from relational_transformer.regression.evaluation import Evaluator
 from relational_transformer.regression.model import LayeredModel

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from relational_transformer.fleet.over_seeds import Parameters
+from relational_transformer.fleet.pieces import Parameters
 from relational_transformer.fleet.precision import Precision, for_computing
 
 from .split import Split

@@ -3,8 +3,7 @@
 from torch import Tensor
 
 from relational_transformer.fleet.graphs import recomputed
-from relational_transformer.fleet.over_seeds import Parameters, over_seeds
-from relational_transformer.fleet.pieces import Pieces
+from relational_transformer.fleet.pieces import Parameters, Pieces, over_seeds
 
 from .model import LayeredModel, PaddedGraphs
 

@@ -19,7 +19,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from relational_transformer.files import write_atomically
-from relational_transformer.fleet.over_seeds import Parameters
+from relational_transformer.fleet.pieces import Parameters
 from relational_transformer.nn.saving.digest import digest
 from relational_transformer.reading import check, open_regular, parse_json
 

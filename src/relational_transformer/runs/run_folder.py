@@ -8,16 +8,56 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NotRequired, TypedDict, TypeVar
 
 from relational_transformer.files import check_replaceable, remove_unfinished, write_json, write_json_lines
 from relational_transformer.reading import open_regular, parse_json, read_json, read_json_lines, read_text
 
-from .records import MetricsRow, Result, checksum
-
 log = logging.getLogger(__name__)
 
 Config = TypeVar("Config")
+
+
+class MetricsRow(TypedDict):
+    """A line of `metrics.jsonl`: one validation, with a number for every seed."""
+
+    examples: int
+    loss: list[float | None]
+    validation: list[float | None]
+
+
+class SeedRow(TypedDict):
+    """The scores of one seed in a result, in the units of its task; None where there is no score."""
+
+    seed: int
+    failed: bool
+    test: float | None
+    train: NotRequired[float | None]
+    validation: NotRequired[float | None]
+    examples_of_best: NotRequired[int | None]
+    test_in_distribution: NotRequired[float | None]
+    test_greedy: NotRequired[float | None]
+    test_of_last: NotRequired[float | None]
+
+
+class Result(TypedDict):
+    """The entries of `result.json` that are read.
+
+    `files` has the SHA-256 of the run's files that the result was made with, `sha256` that of the result itself. Older
+    results have neither.
+    """
+
+    config: dict[str, Any]
+    seeds: list[SeedRow]
+    hardware: str
+    parameters: NotRequired[int | None]
+    seconds: NotRequired[float | None]
+    seconds_of_test: NotRequired[float | None]
+    seconds_to_first_step: NotRequired[float | None]
+    commit: NotRequired[str | None]
+    levels: NotRequired[dict[str, Any] | None]
+    files: NotRequired[dict[str, str]]
+    sha256: NotRequired[str]
 
 
 class RunFolder:
@@ -159,6 +199,16 @@ class RunFolder:
                 f"{self.path} holds a run with other settings ({'; '.join(changes)}): "
                 "give the same settings to resume it, or another --out"
             )
+
+
+def checksum(content: Mapping[str, Any]) -> str:
+    """The SHA-256 of a JSON object without its entry `sha256`. The order of the keys does not matter.
+
+    >>> checksum({"a": 1, "b": 2}) == checksum({"b": 2, "a": 1, "sha256": "..."})
+    True
+    """
+    rest = {key: value for key, value in content.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def differences(old: Any, new: Any, name: str = "") -> Iterator[str]:

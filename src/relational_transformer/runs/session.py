@@ -76,26 +76,25 @@ def train_together(
     check_checkpoint_seconds(checkpoint_seconds)
     if aside is None:
         aside = device.type == "cuda" and all(task.only_launches for task, _ in runs)
-    for task, out in runs:
-        with blaming(folder := RunFolder(out)):
+    opened = [(task, RunFolder(out)) for task, out in runs]
+    for task, folder in opened:
+        with blaming(folder):
             if not folder.result.is_file():
                 task.check(folder)
     together: SideBySide | None = None
     with ExitStack() as stack, _stop_signals(lambda: together is not None and together.tests_here) as stop:
-        folders = [RunFolder(out) for _, out in runs]
         before: dict[int, dict[str, Any]] = {}
-        for number, ((task, _), folder) in enumerate(zip(runs, folders, strict=True)):
+        queue: list[Queued] = []
+        for number, (task, folder) in enumerate(opened):
             with blaming(folder):
                 stack.enter_context(folder.opened(task.config.as_dict()))
-                if (result := folder.read_result()) is not None:
-                    if [row["seed"] for row in result["seeds"]] != list(task.config.seeds):
-                        raise ValueError(f"{folder.result} has other seeds; delete it to test the run again")
-                    before[number] = result
-        queue = [
-            Queued(number, folder, partial(Trainer, task, folder, device), partial(is_ready, folder.path))
-            for number, ((task, _), folder) in enumerate(zip(runs, folders, strict=True))
-            if number not in before
-        ]
+                if (result := folder.read_result()) is None:
+                    make_trainer = partial(Trainer, task, folder, device)
+                    queue.append(Queued(number, folder, make_trainer, partial(is_ready, folder.path)))
+                    continue
+                if [row["seed"] for row in result["seeds"]] != list(task.config.seeds):
+                    raise ValueError(f"{folder.result} has other seeds; delete it to test the run again")
+                before[number] = result
         together = SideBySide(queue, at_once or len(runs), aside=aside, report=report)
         saved = reported = time.monotonic()
         with together:

@@ -12,13 +12,12 @@ from torch.utils.flop_counter import FlopCounterMode
 from relational_transformer.fleet.adam import Adam
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.fleet import Fleet
-from relational_transformer.fleet.over_seeds import Parameters
+from relational_transformer.fleet.pieces import Parameters
 from relational_transformer.fleet.precision import Precision
 
 from .config import RunConfig
 from .curves import draw_curves
-from .records import MetricsRow
-from .run_folder import RunFolder
+from .run_folder import MetricsRow, RunFolder
 
 
 class Optimiser(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from relational_transformer.bounds import check_bounds
 from relational_transformer.fleet.adam import CONSTANT, Schedule
 from relational_transformer.fleet.compiling import CompileMode
-from relational_transformer.fleet.precision import Precision, set_matrix_products
+from relational_transformer.fleet.precision import Precision
 from relational_transformer.runs.config import RunConfig
 
 from .agent import Agent, Model
@@ -62,10 +62,6 @@ class SokobanConfig(RunConfig):
     def build(self) -> Agent:
         """The agent, freshly initialised."""
         return Agent(self.model, self.settings)
-
-    def prepare_torch(self) -> None:
-        """Set the precision of float32 matrix products to that of the run."""
-        set_matrix_products(self.precision)
 
     def load(self, split: Split, folder: Path | str | None = None) -> Levels:
         """The levels of a split: generated, or read from `folder` and compared with the run's."""

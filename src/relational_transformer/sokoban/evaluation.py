@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from relational_transformer.fleet.compiling import CompileMode, should_compile
-from relational_transformer.fleet.over_seeds import Parameters
+from relational_transformer.fleet.pieces import Parameters
 
 from .agent import Agent, Memo
 from .chance import sample

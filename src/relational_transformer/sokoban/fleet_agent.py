@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from relational_transformer.fleet.graphs import recomputed
-from relational_transformer.fleet.over_seeds import Parameters
-from relational_transformer.fleet.pieces import Function, Pieces
+from relational_transformer.fleet.pieces import Function, Parameters, Pieces
 
 from .agent import Agent, Decision, Graph, Memo
 from .game.observation import Observation

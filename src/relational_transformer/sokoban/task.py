@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from relational_transformer.fleet.compiling import CompileMode
-from relational_transformer.fleet.over_seeds import Parameters
+from relational_transformer.fleet.pieces import Parameters
 from relational_transformer.fleet.precision import Precision, for_computing
-from relational_transformer.runs.records import MetricsRow
-from relational_transformer.runs.run_folder import RunFolder
+from relational_transformer.runs.run_folder import MetricsRow, RunFolder
 from relational_transformer.runs.task import Evaluation, Optimiser, Start, Task
 
 from .agent import Agent

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from relational_transformer.fleet.precision import for_computing
+from relational_transformer.fleet.precision import for_computing, set_matrix_products
 from relational_transformer.runs.checkpoint import load_trained
 from relational_transformer.runs.run_folder import RunFolder
 
@@ -63,7 +63,7 @@ def evaluate_run(folder: RunFolder, device: torch.device, levels: Levels) -> dic
     """
     trained = load_trained(SokobanTask, folder)
     config = trained.config
-    config.prepare_torch()
+    set_matrix_products(config.precision)
     agent, levels = config.build().to(device), levels.to(device)
     shares: dict[int, tuple[float, float] | None] = dict.fromkeys(config.seeds)
     played = [number for number in range(len(config.seeds)) if trained.good[number]]

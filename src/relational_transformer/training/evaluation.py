@@ -7,8 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from relational_transformer.fleet.over_seeds import Parameters, over_seeds
-from relational_transformer.fleet.pieces import Pieces
+from relational_transformer.fleet.pieces import Parameters, Pieces, over_seeds
 from relational_transformer.fleet.precision import Precision, for_computing
 from relational_transformer.nn.kernels import ForInference, Orders
 from relational_transformer.reasoning.features import Packed

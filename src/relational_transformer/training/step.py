@@ -14,8 +14,7 @@ from torch.utils._pytree import tree_map_only
 from relational_transformer.fleet.adam import Adam
 from relational_transformer.fleet.fleet import Fleet
 from relational_transformer.fleet.graphs import Graphs, check_room, is_too_much_to_keep, recomputed, saved_bytes
-from relational_transformer.fleet.over_seeds import over_seeds
-from relational_transformer.fleet.pieces import Pieces
+from relational_transformer.fleet.pieces import Pieces, over_seeds
 from relational_transformer.fleet.precision import Precision, for_computing
 from relational_transformer.reasoning.encoders import ColumnEncoder
 from relational_transformer.reasoning.features import Batch, Packed

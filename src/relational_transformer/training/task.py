@@ -18,7 +18,7 @@ from relational_transformer.clrs.task_sizes import TASK_SIZES
 from relational_transformer.clrs.tracing import allocate
 from relational_transformer.fleet.adam import CONSTANT, Schedule
 from relational_transformer.fleet.compiling import CompileMode
-from relational_transformer.fleet.over_seeds import Parameters
+from relational_transformer.fleet.pieces import Parameters
 from relational_transformer.fleet.precision import Precision, set_precision
 from relational_transformer.processors.settings import Settings, find_settings
 from relational_transformer.reasoning.build import build_network
@@ -36,10 +36,9 @@ from relational_transformer.runs.task import (
 )
 
 from .config import PROTOCOLS, TrainConfig
-from .data import Split, examples_of_test, examples_of_validation, load_split, make_split
+from .data import Split, draw, examples_of_test, examples_of_validation, load_split, make_split
 from .evaluation import EDGES_WORTH_COMPILING, Evaluator, edges_of_steps
-from .step import linears_of_encoders
-from .training_set import TrainingSet
+from .step import TrainingStep, linears_of_encoders
 
 if TYPE_CHECKING:
     from .fresh import FreshData
@@ -163,6 +162,31 @@ class CLRSTask(Task[TrainConfig]):
     def _scores(self, split: Split, best: Parameters) -> list[float]:
         is_long = edges_of_steps(split, len(self.config.seeds)) >= EDGES_WORTH_COMPILING
         return self._evaluator(split, self._compiled and is_long).scores(best).tolist()
+
+
+class TrainingSet:
+    """A training set on the device, from which examples are drawn with replacement, and the training steps on it.
+
+    Attributes:
+        steps: the training steps.
+    """
+
+    def __init__(self, config: TrainConfig, start: Start) -> None:
+        self.config = config
+        self.split = load_split(start.model, make_split(config.task, "train", config.protocol), start.device)
+        self.steps = TrainingStep.of_run(config, start, self.split)
+
+    def load(self, part: int, position: int) -> None:
+        """Draw the random numbers of a part, whose step number `position` is the next one."""
+        config, split = self.config, self.split
+        hint_steps, forcing = split.num_steps - 1, config.protocol.teacher_forcing
+        batch_size = config.settings.batch_size
+        drawn = draw(config.seeds, part, config.steps_of_part, batch_size, len(split), hint_steps, forcing)
+        self.steps.load(drawn, position)
+
+    def head(self, count: int) -> Split:
+        """The first examples, for scoring."""
+        return self.split.head(count)
 
 
 def network_of(config: TrainConfig) -> Network:

@@ -59,3 +59,10 @@ def test_a_run_of_another_kind_or_algorithm_is_refused(tmp_path: Path):
     folder = save_run(untrained("bfs"), tmp_path / "bfs")
     with pytest.raises(ValueError, match="bfs is a run of bfs, and the page is about dfs"):
         run(LookArguments(runs=(folder,), task="dfs", open=False))
+
+
+def test_links_in_a_circle_are_no_run(tmp_path: Path):
+    circle = tmp_path / "circle"
+    circle.symlink_to("circle")
+    with pytest.raises(ValueError, match="circle is not a run folder"):
+        run(LookArguments(runs=(circle,)))

@@ -14,7 +14,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from relational_transformer.files import write_atomically
+from relational_transformer.files import check_replaceable, write_atomically
 from relational_transformer.fleet.precision import default_device, find_device
 from relational_transformer.nn.checks import shown
 from relational_transformer.runs import RunFolder
@@ -98,6 +98,8 @@ def show_hints(arguments: EvaluateArguments, folder: RunFolder, task: str, devic
     from relational_transformer.analysis.hint_scores import evaluate_hints
     from relational_transformer.training import TrainConfig
 
+    if arguments.csv is not None:
+        check_replaceable(arguments.csv)  # now, and not after everything has been scored
     config = folder.read_config(TrainConfig.from_dict)
     sizes = arguments.nodes or (config.protocol.validation_nodes, config.protocol.test_nodes)
     console = Console(width=None if sys.stdout is not None and sys.stdout.isatty() else WIDTH)

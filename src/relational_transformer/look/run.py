@@ -1,5 +1,6 @@
 """Trained runs to look at: their networks, and the examples in the form that they were trained on."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +41,8 @@ class TrainedRun:
 
 def open_runs(folders: Sequence[Path], seed: int | None = None) -> list[TrainedRun]:
     """Runs of `rt train` on algorithms, with names that tell them apart."""
-    names = tell_apart([folder.resolve() for folder in folders])
+    # Not `Path.resolve`, which has an error of its own for links in a circle.
+    names = tell_apart([Path(os.path.realpath(folder)) for folder in folders])
     return [open_run(folder, seed, name) for folder, name in zip(folders, names, strict=True)]
 
 
@@ -66,7 +68,7 @@ def open_run(folder: Path, seed: int | None = None, name: str | None = None) -> 
         raise ValueError(f"the run in {folder} is of {shown(task)}; pages are made of the thirty algorithms of CLRS-30")
     network = load_network(folder, seed).eval()
     config = RunFolder(folder).read_config(TrainConfig.from_dict)
-    return TrainedRun(name or folder.resolve().name, config, network)
+    return TrainedRun(name or Path(os.path.realpath(folder)).name, config, network)
 
 
 def draw_example(task: str, nodes: int, seed: int, protocol: ProtocolName) -> tuple[Spec, Trajectories]:

@@ -25,6 +25,13 @@ def test_an_algorithm_is_explained_without_a_run(tmp_path: Path, monkeypatch, op
     assert capsys.readouterr().out == "look-dijkstra.html: 0.1 MB, one file that loads nothing\n"
 
 
+def test_runs_of_the_same_name_are_told_apart(tmp_path: Path):
+    folders = tuple(save_run(untrained("bfs"), tmp_path / where / "bfs") for where in ("long", "short"))
+    run(LookArguments(runs=folders, nodes=(4,), out=tmp_path / "page.html", open=False))
+    page = read_page((tmp_path / "page.html").read_text())
+    assert [one["name"] for one in page.facts["runs"]] == ["long/bfs", "short/bfs"]
+
+
 def test_two_runs_are_read_from_their_folders(tmp_path: Path, opened):
     folders = tuple(save_run(untrained("bfs", seed=seed), tmp_path / f"run-{seed}") for seed in (0, 1))
     run(LookArguments(runs=folders, nodes=(5,), out=tmp_path / "page.html", open=False))
@@ -40,6 +47,8 @@ def test_two_runs_are_read_from_their_folders(tmp_path: Path, opened):
         ({"task": "dijkstr"}, "Did you mean 'dijkstra'"),
         ({"task": "bfs", "nodes": (0,)}, "The number of nodes is 0; it must be at least 1"),
         ({"task": "bfs", "seed": -1}, "The seed is -1"),
+        ({"task": "bfs", "trained_seed": 0}, "--trained-seed is of a run: name one, or leave it out"),
+        ({"task": "bfs", "layers": (1,)}, "--layers is of a run"),
         ({"runs": (Path("/no/such/run"),)}, "is not a run folder"),
     ],
 )

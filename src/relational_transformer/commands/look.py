@@ -46,6 +46,9 @@ def run(arguments: LookArguments) -> None:
         check_count(size, "number of nodes")
     if arguments.task is not None:
         check_name(arguments.task)
+    unused = [name for name in ("trained_seed", "layers") if getattr(arguments, name) not in (None, ())]
+    if unused and not arguments.runs:
+        raise ValueError(f"--{unused[0].replace('_', '-')} is of a run: name one, or leave it out")
     runs = open_runs(arguments.runs, arguments.trained_seed)
     task = arguments.task or (runs[0].config.task if runs else None)
     if task is None:

@@ -35,7 +35,7 @@ class Choice {
   row() {
     if (!this.run.attention || facts.view === "matrix") return [];
     const box = element("input", { type: "checkbox", onchange: () => this.set("isDrawn", box.checked) });
-    return [element("p", { class: "controls" }, element("label", {}, box, " attention as lines"), ...this.selects())];
+    return [element("p", { class: "controls" }, element("label", {}, box, IS_NARROW ? " attention" : " attention as lines"), ...this.selects())];
   }
 
   weights(stop) {

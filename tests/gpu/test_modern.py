@@ -11,7 +11,7 @@ from relational_transformer.fleet.adam import Schedule
 from relational_transformer.nn import kernels
 from relational_transformer.processors.settings import find_settings
 from relational_transformer.runs import RunFolder, Trainer, train_together
-from relational_transformer.training import PROTOCOLS, CLRSTask, TrainConfig, fresh, sources
+from relational_transformer.training import PROTOCOLS, CLRSTask, TrainConfig, fresh
 from tests.training.small import SETTINGS, make_trainer
 
 pytestmark = [
@@ -100,7 +100,7 @@ def test_layers_of_all_sizes_are_kernels_and_train_like_the_plain_path(tmp_path,
 def test_examples_longer_than_any_before_are_captured_again(tmp_path, monkeypatch):
     roomy = run(config(), tmp_path / "roomy")
     monkeypatch.setattr(fresh, "room_for", lambda lengths: int(lengths.max()))
-    monkeypatch.setattr(sources, "buckets_of", lambda lengths, drawn_together: [2])
+    monkeypatch.setattr(fresh, "buckets_of", lambda lengths, drawn_together: [2])
     narrow = run(config(), tmp_path / "narrow")
     assert any(len(size.buckets) > 1 for size in narrow.task.steps.sizes)
     torch.testing.assert_close(narrow.rows["loss"], roomy.rows["loss"], rtol=0.01, atol=0.01)

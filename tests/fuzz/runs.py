@@ -14,7 +14,9 @@ from relational_transformer.look.page import make_page
 from relational_transformer.look.run import open_run
 from relational_transformer.molecules import QM9Task
 from relational_transformer.nn.saving.digest import digest
+from relational_transformer.reports.comparison import compare
 from relational_transformer.reports.figures.curves import read_curve
+from relational_transformer.reports.results.archive import Archive
 from relational_transformer.reports.results.measured import read_results
 from relational_transformer.runs import RunFolder, Trainer
 from relational_transformer.runs import train as train_task
@@ -140,7 +142,7 @@ def show(task: Task, path: Path) -> object:
 
 def report(task: Task, path: Path) -> object:
     found = read_results(path)
-    return [(asdict(one), read_curve(one)) for one in found]
+    return [(asdict(one), read_curve(one)) for one in found], compare(Archive(found))
 
 
 def look(task: Task, path: Path) -> object:

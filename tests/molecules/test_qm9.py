@@ -63,10 +63,35 @@ def test_other_files_have_another_cache(small_qm9: list[Path], tmp_path: Path):
 def test_a_molecule_that_cannot_be_read_is_named(small_qm9: list[Path]):
     text = small_qm9[1].read_text()
     small_qm9[1].write_text(text.replace("'C'", "'S'", 1))
-    with pytest.raises(ValueError, match=r"qm9_part2.csv of qm9pack: molecule \d+ cannot be read .*other elements"):
+    with pytest.raises(ValueError, match=r"line \d+ of qm9_part2.csv of qm9pack cannot be read .*other elements"):
         load_qm9()
     small_qm9[1].write_text(text.replace("[[", "[[nan, 0.0, 0.0], [", 1))
-    with pytest.raises(ValueError, match=r"qm9_part2.csv of qm9pack: molecule \d+ cannot be read"):
+    with pytest.raises(ValueError, match=r"line \d+ of qm9_part2.csv of qm9pack cannot be read"):
+        load_qm9()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\xff\xfe", r"qm9_part1\.csv of qm9pack is not text"),
+        (b"Index,SMILES\n1\n", r"line 2 of qm9_part1\.csv .*not as many columns"),
+        (b"Index,SMILES\n1,C,2\n", r"line 2 of qm9_part1\.csv .*not as many columns"),
+        (b"Index,SMILES\n1,C\n", r"line 2 of qm9_part1\.csv .*'Elements'"),
+        (b"Index\n4294967296\n", r"line 2 of qm9_part1\.csv .*its Index is not between 1 and 133885"),
+        (b"Index\n" + b"9" * 200_000 + b"\n", r"line 1 of qm9_part1\.csv .*field larger than field limit"),
+    ],
+)
+def test_a_damaged_file_is_named(small_qm9: list[Path], content: bytes, message: str):
+    small_qm9[0].write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        load_qm9()
+
+
+@pytest.mark.parametrize("kept", [0.3, 0.7, 0.99])
+def test_a_file_that_is_cut_off_is_named(small_qm9: list[Path], kept: float):
+    content = small_qm9[2].read_bytes()
+    small_qm9[2].write_bytes(content[: int(kept * len(content))])
+    with pytest.raises(ValueError, match=r"line \d+ of qm9_part3\.csv of qm9pack cannot be read"):
         load_qm9()
 
 

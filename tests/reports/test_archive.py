@@ -122,3 +122,17 @@ def test_the_same_seeds_with_and_without_kernels_are_two_results_and_other_seeds
     assert (fused.scores, plain.scores) == ({0: 50.0, 1: 60.0}, {0: 40.0, 1: 60.0, 2: 70.0})
     assert ours_of(fused).notes == ("with fused kernels",)
     assert ours_of(plain).notes == ("without fused kernels",)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("model", ["rt"]), ("task", 3), ("settings", 0.5), ("protocol", "paper"), ("protocol", {"examples": "many"})],
+)
+def test_a_configuration_of_other_types_is_no_result(tmp_path: Path, name: str, value: object):
+    write_result(tmp_path / "odd", "bfs", [0.5])
+    path = tmp_path / "odd" / "result.json"
+    result = json.loads(path.read_text())
+    result["config"][name] = value
+    path.write_text(json.dumps(result))
+    with pytest.raises(ValueError, match=rf"odd/result\.json is not a result \(ValueError: {name}.* is "):
+        read_results(tmp_path)

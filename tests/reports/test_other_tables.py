@@ -195,3 +195,13 @@ def test_they_are_in_the_readmes_table_and_have_learning_curves(tmp_path):
     assert "| Lobster graphs of size 100 | RT |" in text
     assert "| Sokoban | Transformer | 3 | 36.67" in text
     assert [picture.name for picture in learning_curves(archive)] == ["curves-lobster", "curves-sokoban"]
+
+
+def test_a_protocol_that_is_not_of_lobster_graphs_is_named(tmp_path):
+    write(tmp_path / "a", lobster(seeds=1), [0.2])
+    path = tmp_path / "a" / "result.json"
+    result = json.loads(path.read_text())
+    result["config"]["protocol"]["nodes"] = 3
+    path.write_text(json.dumps(result))
+    with pytest.raises(ValueError, match=r"a/result\.json has no protocol of lobster \(nodes is unknown\)"):
+        table_for("lobster", tmp_path)

@@ -26,6 +26,8 @@ MOST_BYTES = 2**30
 FORM = 2
 """Of the file that is kept: arrays as numpy has them in .npz, and the SHA-256 of all that. Another one is made anew."""
 CHECKSUM_BYTES = 32
+LARGEST_INDEX = 133_885
+"""Of the molecules of the original data set."""
 
 log = logging.getLogger(__name__)
 
@@ -131,14 +133,32 @@ Row = tuple[int, list[str], np.ndarray, list[tuple[int, int, int]], list[float]]
 
 def _rows(texts: list[bytes]) -> Iterator[Row]:
     for name, text in zip(FILES, texts, strict=True):
-        for row in csv.DictReader(text.decode().splitlines()):
+        reader = csv.DictReader(_lines(name, text))
+        while True:
             try:
-                yield _molecule(row)
-            except (KeyError, TypeError, ValueError) as error:
-                raise ValueError(f"{name} of qm9pack: molecule {row.get('Index')} cannot be read ({error})") from None
+                row = next(reader, None)
+                if row is None:
+                    break
+                molecule = _molecule(row)
+            except (csv.Error, KeyError, ValueError) as error:
+                words = " ".join(str(error).split())[:200]
+                raise ValueError(f"line {reader.line_num} of {name} of qm9pack cannot be read ({words})") from None
+            yield molecule
+
+
+def _lines(name: str, text: bytes) -> list[str]:
+    try:
+        return text.decode().splitlines()
+    except UnicodeDecodeError:
+        raise ValueError(f"{name} of qm9pack is not text (UTF-8)") from None
 
 
 def _molecule(row: dict[str, str]) -> Row:
+    if None in row or None in row.values():
+        raise ValueError("it has not as many columns as the first line")
+    index = int(row["Index"])
+    if not 0 < index <= LARGEST_INDEX:
+        raise ValueError(f"its Index is not between 1 and {LARGEST_INDEX}")
     elements = row["Elements"].strip("[]").replace("'", "").split(",")
     flat = np.array(row["XYZ_Ang"].replace("[", "").replace("]", "").split(","), dtype=np.float64)
     positions = flat.reshape(len(elements), 3)
@@ -146,7 +166,7 @@ def _molecule(row: dict[str, str]) -> Row:
     if not (np.isfinite(values).all() and np.isfinite(positions).all()):
         raise ValueError("a number is not finite")
     bonds = bonds_of(row["SMILES"], elements, positions.tolist())
-    return int(row["Index"]), elements, positions, bonds, values
+    return index, elements, positions, bonds, values
 
 
 def _read(path: Path, sha256: str) -> QM9:

@@ -4,6 +4,8 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
+from relational_transformer.reading import make
+
 from .archive import Archive, variant_named
 from .measured import Measured
 from .variants import title_on
@@ -29,7 +31,11 @@ def _of_model(result: Measured) -> str:
     from relational_transformer.lobster.oracle import equivalent_cap
     from relational_transformer.lobster.protocol import LobsterProtocol
 
-    protocol, whole = LobsterProtocol(**result.config["protocol"]), LobsterProtocol()
+    whole = LobsterProtocol()
+    try:
+        protocol = make(result.config["protocol"], LobsterProtocol)
+    except ValueError as error:
+        raise ValueError(f"{result.runs[0].folder / 'result.json'} has no protocol of lobster ({error})") from None
     share = protocol.examples / whole.examples
     trained = f"{protocol.examples:,} of {whole.examples:,} training graphs a seed"
     text = f"{title_on('lobster', variant_named(result))}: {trained} ({share:.1%} of the schedule)"

@@ -5,8 +5,9 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
+from relational_transformer.reading import check
 from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.tasks import find_task, kind_of
 
@@ -14,6 +15,28 @@ from .estimate import Estimate
 
 GALLERY = "gallery"
 """Folders of this name hold small models that were made to be looked at. They are compared with nothing."""
+
+
+class Numbers(TypedDict):
+    """The entries of a protocol or a recipe that are read."""
+
+    examples: NotRequired[int]
+    train_examples: NotRequired[int | None]
+    steps: NotRequired[int]
+    data: NotRequired[str]
+
+
+class ConfigOfResult(TypedDict):
+    """The entries of a result's configuration that are read. Older results have no checksum, so their types are
+    checked."""
+
+    task: str
+    model: str
+    settings: dict[str, Any]
+    protocol: NotRequired[Numbers]
+    recipe: NotRequired[Numbers]
+    schedule: NotRequired[dict[str, Any]]
+    precision: NotRequired[str]
 
 
 def unit_of(task: str) -> Callable[[float], float]:
@@ -78,9 +101,10 @@ def read_results(folder: Path) -> list[Measured]:
     for path in sorted(path for path in paths if GALLERY not in path.relative_to(folder).parts):
         result = RunFolder(path.parent).read_result() or {}
         try:
+            check(result["config"], ConfigOfResult)
             config = {key: value for key, value in result["config"].items() if key not in ("seeds", "compile")}
             _put_together(config, [(path.parent, result)])
-            _ = config["settings"], config.get("protocol") or config["recipe"]
+            _ = config.get("protocol") or config["recipe"]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{path} is not a result ({type(error).__name__}: {error})") from None
         together[json.dumps([config, result.get("levels")], sort_keys=True)].append((path.parent, result))

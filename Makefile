@@ -16,7 +16,7 @@ TORTURE_ARGUMENTS ?=
 help:
 	@echo "make train     set up, then train a small model and print its scores"
 	@echo "make test      set up, then run the tests"
-	@echo "make torture   kill runs of the three tasks 100 times; they must end with the same bits"
+	@echo "make torture   kill runs of all tasks 100 times; they must end with the same bits"
 	@echo "make browser   install Chromium, with which the tests look at the page of rt report (Debian, as root)"
 	@echo "make lint      ruff and pyright"
 	@echo "make bench     speed, as ratios against anchors measured in the same run"

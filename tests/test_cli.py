@@ -101,6 +101,27 @@ def test_help_of_a_command_explains_its_arguments(greet, capsys):
     assert "rt greet --name Ada" in printed
 
 
+def test_help_fits_into_a_terminal_of_100_columns(monkeypatch, capsys):
+    pytest.importorskip("optuna")
+    monkeypatch.setenv("COLUMNS", "100")
+    words: list[list[str]] = [[]]
+    for name, one in commands.COMMANDS.items():
+        words += [[name], *([name, variant] for variant in one.variants)]
+    for command in words:
+        assert cli.main([*command, "--help"]) == 0
+        printed = capsys.readouterr().out
+        assert max(map(len, printed.splitlines())) <= 100
+        assert "│" + " " * 98 + "│" not in printed
+
+
+def test_help_has_the_text_of_a_field_in_one_paragraph_and_no_default_that_is_none(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert cli.main(["evaluate", "--help"]) == 0
+    printed = capsys.readouterr().out
+    assert "(with --hints, of its validation and test sets)." in " ".join(printed.replace("│", "").split())
+    assert "None" not in printed
+
+
 def test_no_command_at_all_shows_the_help_and_fails(greet, capsys):
     greet(raising(AssertionError))
     assert cli.main([]) == 2

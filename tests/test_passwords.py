@@ -35,7 +35,9 @@ ADDRESSES = [
 
 
 @pytest.mark.parametrize("writing", [True, False])
-@pytest.mark.parametrize("secret", [SECRET, quote(ODD, safe=""), quote("two words"), "a%40b%2Fc", "un@encoded/one"])
+@pytest.mark.parametrize(
+    "secret", [SECRET, quote(ODD, safe=""), quote("two words"), "two words", "a%40b%2Fc", "un@encoded/one"]
+)
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_no_address_that_fails_tells_its_password(address: str, secret: str, writing: bool):
     with pytest.raises(ValueError) as error:  # noqa: PT011, what it says is the driver's

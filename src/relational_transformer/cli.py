@@ -94,11 +94,13 @@ def run_command(name: str, arguments: Sequence[str]) -> None:
         words, command, arguments = [name, arguments[0]], command.variants[arguments[0]], arguments[1:]
     module: Any = importlib.import_module(f"{commands.__name__}.{'_'.join(words)}")
     arguments_class = getattr(module, f"{''.join(map(str.capitalize, words))}Arguments")
+    others = [f"  rt {name} {key} --help: {variant.summary}." for key, variant in command.variants.items()]
+    examples = [f"  {example}" for example in (command.example, *command.more)]
     description = "\n\n".join(
         [
             f"{inspect.getdoc(arguments_class)}",
-            *(f"rt {name} {key} --help: {variant.summary}." for key, variant in command.variants.items()),
-            f"Example: {command.example}",
+            *(["\n".join(["Other tasks have options of their own:", *others])] if others else ()),
+            "\n".join(["Examples:", *examples]),
         ]
     )
     default = module.defaults(arguments) if hasattr(module, "defaults") else None
@@ -106,27 +108,22 @@ def run_command(name: str, arguments: Sequence[str]) -> None:
 
 
 def help_text() -> str:
-    """What `rt --help` prints: every command in a line, with an example."""
-    offered: dict[str, commands.Command] = {}
-    for name, command in commands.available().items():
-        offered[name] = command
-        offered |= {f"{name} {key}": variant for key, variant in command.variants.items()}
-    name_width = max(map(len, offered), default=0)
-    summary_width = max((len(command.summary) for command in offered.values()), default=0)
-    lines = [
-        f"  {name:{name_width}}   {command.summary:{summary_width}}   {command.example}"
-        for name, command in offered.items()
-    ]
+    """What `rt --help` prints: an example of every command, and what it is for."""
+    offered = [one for command in commands.available().values() for one in (command, *command.variants.values())]
+    width = max((len(command.example) for command in offered), default=0)
+    lines = [f"  {command.example:{width}}   {command.summary}" for command in offered]
     return "\n".join(
         [
             "rt: the Relational Transformer, its benchmarks and its experiments.",
             "",
             "usage: rt COMMAND [arguments]",
             "",
+            "Commands, by example:",
+            "",
             *lines,
             "",
-            "rt COMMAND --help   explains one command and its arguments",
-            "rt --version        says which version this is",
+            "rt train --help or rt train lobster --help explains a command and its options.",
+            "rt --version prints the version.",
             "",
             f"A mistake in a command ends with one line and status 2; {TRACEBACK_VARIABLE}=1 adds a traceback.",
         ]

@@ -1,13 +1,19 @@
 """Reads the arguments of a command into its dataclass, with tyro. A mistake is a ValueError of one sentence."""
 
+import ast
 import contextlib
+import dataclasses
+import inspect
 import io
+import itertools
 import os
 import re
+import shutil
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 Arguments = TypeVar("Arguments")
 
@@ -21,10 +27,12 @@ RULE = re.compile(r"[─╭╮╰╯-]*")
 def read_arguments(
     kind: type[Arguments], arguments: Sequence[str], program: str, description: str, default: Arguments | None = None
 ) -> Arguments:
-    """Read a command line into the dataclass `kind`, with other defaults from `default`. With --help, print the help
-    and exit."""
+    """Read a command line into the dataclass `kind`, with other defaults from `default`. With --help, print the
+    description and the help, and exit."""
     import tyro  # here, because it comes with an extra
 
+    if _asks_for_help(arguments):
+        print(_filled(description), end="\n\n")
     options: dict[str, Any] = {} if default is None else {"default": default}
     printed = io.StringIO()
     try:
@@ -34,8 +42,8 @@ def read_arguments(
                 args=arguments,
                 **options,
                 prog=program,
-                description=description,
-                registry=_plain_values(),
+                description="",  # is printed above, because tyro does not fill its lines
+                registry=_rules(),
                 config=(tyro.conf.PositionalMetavarFromFieldName,),
             )
     except AssertionError as error:  # of tyro's own options, such as --tyro-print-completion
@@ -87,7 +95,7 @@ def sentence_of(box: str) -> str:
 @contextlib.contextmanager
 def _wide_unless_help(arguments: Sequence[str]) -> Iterator[None]:
     """Pretend that the terminal is very wide, so that no line of an error is broken."""
-    if {"-h", "--help"} & set(arguments):
+    if _asks_for_help(arguments):
         yield
         return
     before = os.environ.get("COLUMNS")
@@ -100,29 +108,96 @@ def _wide_unless_help(arguments: Sequence[str]) -> Iterator[None]:
             os.environ["COLUMNS"] = before
 
 
-def _plain_values() -> Any:
-    """A registry for tyro that reads numbers and paths with plain error messages, and shows `--seeds INT` for `int |
-    None`."""
-    from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
+def _asks_for_help(arguments: Sequence[str]) -> bool:
+    return bool({"-h", "--help"} & set(arguments))
+
+
+def _filled(description: str) -> str:
+    """The paragraphs in lines that fit into the terminal. Lines that are indented stay as they are."""
+    width = shutil.get_terminal_size().columns
+    paragraphs = description.split("\n\n")
+    return "\n\n".join(one if re.search(r"^ ", one, re.MULTILINE) else textwrap.fill(one, width) for one in paragraphs)
+
+
+def _rules() -> Any:
+    """Rules for tyro: numbers, paths and choices with plain error messages, shown without the None of `int | None`; and
+    fields with their docstrings, in whose place tyro would keep the line breaks of the source."""
+    from tyro.constructors import ConstructorRegistry
 
     registry = ConstructorRegistry()
-
-    @registry.primitive_rule
-    def rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec | None:
-        kind: Any = info.type
-        if get_origin(kind) in (Union, UnionType) and len(get_args(kind)) == 2 and NoneType in get_args(kind):
-            kind = next(one for one in get_args(kind) if one is not NoneType)
-        if not isinstance(kind, type) or kind not in READERS:
-            return None
-        return PrimitiveConstructorSpec(
-            nargs=1,
-            metavar=kind.__name__.upper(),
-            instance_from_str=lambda words: READERS[kind](words[0]),
-            is_instance=lambda value: isinstance(value, kind) or (value is None and kind is not info.type),
-            str_from_instance=lambda value: [str(value)],
-        )
-
+    registry.primitive_rule(_plain_value)
+    registry.struct_rule(_documented_fields)
     return registry
+
+
+def _plain_value(info: Any) -> Any:
+    from tyro.constructors import PrimitiveConstructorSpec
+
+    kind: Any = info.type
+    if get_origin(kind) in (Union, UnionType) and len(get_args(kind)) == 2 and NoneType in get_args(kind):
+        kind = next(one for one in get_args(kind) if one is not NoneType)
+        if get_origin(kind) is Literal:
+            return PrimitiveConstructorSpec(
+                nargs=1,
+                metavar=f"{{{','.join(get_args(kind))}}}",
+                instance_from_str=lambda words: words[0],
+                is_instance=lambda value: value is None or value in get_args(kind),
+                str_from_instance=lambda value: [str(value)],
+                choices=get_args(kind),
+            )
+    if not isinstance(kind, type) or kind not in READERS:
+        return None
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=kind.__name__.upper(),
+        instance_from_str=lambda words: READERS[kind](words[0]),
+        is_instance=lambda value: isinstance(value, kind) or (value is None and kind is not info.type),
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+def _documented_fields(info: Any) -> Any:
+    import tyro
+    from tyro.constructors import StructConstructorSpec, StructFieldSpec
+
+    if not (isinstance(info.type, type) and dataclasses.is_dataclass(info.type)):
+        return None
+    docs, hints = field_docs(info.type), get_type_hints(info.type, include_extras=True)
+
+    def default(field: Any) -> Any:
+        if isinstance(info.default, info.type):
+            return getattr(info.default, field.name)
+        if field.default_factory is not dataclasses.MISSING:
+            return field.default_factory()
+        return tyro.MISSING if field.default is dataclasses.MISSING else field.default
+
+    def hint(field: Any) -> Any:
+        kind = hints[field.name]
+        if dataclasses.is_dataclass(get_args(kind)[0] if get_origin(kind) is Annotated else kind):
+            return kind
+        return Annotated[kind, tyro.conf.arg(help_behavior_hint=_default_hint)]
+
+    fields = dataclasses.fields(info.type)
+    return StructConstructorSpec(
+        info.type,
+        tuple(StructFieldSpec(one.name, hint(one), default(one), docs.get(one.name)) for one in fields),
+    )
+
+
+def _default_hint(label: str) -> str:
+    """What the help says of a default. Of None and of an empty tuple it says nothing: their docstrings do."""
+    return "" if label in ("None", "") else f"(default: {label})"
+
+
+def field_docs(kind: type) -> dict[str, str]:
+    """The docstring below each field of a dataclass, in one line."""
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    docs = {}
+    for field, below in itertools.pairwise(getattr(definition, "body", ())):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                docs[name] = " ".join(text.split())
+    return docs
 
 
 def _whole_number(word: str) -> int:

@@ -14,6 +14,11 @@ _IN_ADDRESS = re.compile(r"(?<=://)([^\s:/?#]*):([^\s]*)@")
 _AS_OPTION = re.compile(r"(?i)(pass(?:word|wd|phrase)?|pwd|secret|token)(\s*=\s*)('[^']*'|\"[^\"]*\"|[^\s&;,'\"]+)")
 
 
+# In an address that is known as such, spaces end nothing: SQLAlchemy takes them as they are.
+_IN_LOCATION = re.compile(r"://[^:/?#]*:(.*)@", re.DOTALL)
+_IN_QUERY = re.compile(r"(?i)(?:pass(?:word|wd|phrase)?|pwd|secret|token)=([^&;#]*)")
+
+
 def hide_passwords(text: str, location: str = "") -> str:
     """`text` without the passwords of URLs and connection strings in it. Passwords of `location` are hidden everywhere:
     drivers also quote them alone, decoded or in another encoding.
@@ -35,6 +40,7 @@ def _passwords_in(location: str) -> set[str]:
     """All ways to write a password of an address, and the parts of it that a wrong split leaves."""
     found = [match[2] for match in _IN_ADDRESS.finditer(location)]
     found += [match[3].strip("'\"") for match in _AS_OPTION.finditer(location)]
+    found += _IN_LOCATION.findall(location) + _IN_QUERY.findall(location.partition("?")[2])
     found += [part for secret in found for part in re.split(r"[@/:?#&]", secret) if len(part) > 1]
     decoded = {plain for secret in found for plain in (secret, unquote(secret), unquote_plus(secret))}
     ways = {way for plain in decoded for way in (plain, quote(plain, safe=""), quote_plus(plain), repr(plain)[1:-1])}

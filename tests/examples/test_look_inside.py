@@ -22,7 +22,7 @@ def test_a_run_is_loaded_and_drawn(tmp_path: Path, run_example: Callable[..., st
 
 @pytest.mark.parametrize(
     ("processor", "message"),
-    [("mpnn", "no relational attention is inside this Network"), (None, "is not a run folder: it has no config.json")],
+    [("mpnn", "this Network contains no relational attention"), (None, "is not a run folder: it has no config.json")],
 )
 def test_what_cannot_be_shown_is_told_in_one_line(
     tmp_path: Path,

@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .doors import Door, doors
+from .door import Door
+from .doors import doors
 from .outcome import Outcome
 
 

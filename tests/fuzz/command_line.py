@@ -23,9 +23,9 @@ from relational_transformer import cli
 
 from .outcome import Outcome
 
-SECONDS = 120
+SECONDS = 600
 """An attempt that takes longer hangs; most take a few milliseconds."""
-PROCESS_SECONDS = 300
+PROCESS_SECONDS = 600
 SHARE_OF_PROCESSES = 0.005
 
 WORK = {
@@ -34,10 +34,11 @@ WORK = {
     "train_lobster": ("train",),
     "train_qm9": ("train",),
     "train_sokoban": ("train",),
-    "evaluate": ("find_task",),
+    "evaluate": ("find_task", "show_hints"),
     "evaluate_sokoban": ("evaluate_run",),
     "reproduce": ("carry_out", "show_plan"),
     "tune": ("search", "train_winner"),
+    "look": ("make_page",),
     "play": ("generate_split", "_play_by_keyboard", "_show", "write_gif"),
     "report": ("write_report",),
 }
@@ -63,9 +64,18 @@ POSITIONAL: dict[str, tuple[str, ...]] = {
     "evaluate_sokoban": ("RUN",),
     "reproduce": ("main", "edge_updates", "lobster", "sokoban", "qm9", "speed", "parameters", "mian"),
     "tune": ("rt", "mpnn", "gcn"),
+    "look": ("RUN",),
     "play": ("sokoban",),
     "report": ("RESULTS",),
 }
+
+
+ARGUMENTS = {
+    ("data", "algorithms"), ("train", "task"), ("evaluate", "run"), ("evaluate_sokoban", "run"),
+    ("reproduce", "experiment"), ("tune", "model"), ("look", "runs"), ("play", "game"), ("play", "run"),
+    ("report", "results"),
+}  # fmt: skip
+"""Fields of commands that are no options."""
 
 
 class Reached(BaseException):
@@ -124,7 +134,7 @@ def command_line(chance: random.Random, places: tuple[str, ...]) -> list[str]:
     for name in chance.sample(POSITIONAL.get(file, ()), min(len(POSITIONAL.get(file, ())), 1)):
         odd = chance.random() < 0.1
         words.append(chance.choice(WORDS) if odd else chance.choice(places) if name.isupper() else name)
-    if file == "play" and chance.random() < 0.5:
+    if file in ("play", "look") and chance.random() < 0.5:
         words.append(chance.choice(places))
     options = options_of(file)
     for name in chance.sample(sorted(options), min(len(options), chance.choice((0, 1, 1, 2, 2, 3, 5)))):
@@ -167,9 +177,7 @@ def _options(kind: Any, file: str) -> Iterator[tuple[str, Any]]:
     for one in fields(kind):
         if is_dataclass(hints[one.name]):
             yield from _options(hints[one.name], file)
-        elif one.name not in ("task", "experiment", "game", "algorithms", "results", "run") and (
-            one.name != "model" or file != "tune"
-        ):
+        elif (file, one.name) not in ARGUMENTS:
             yield one.name, hints[one.name]
 
 

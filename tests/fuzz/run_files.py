@@ -16,19 +16,22 @@ from pathlib import Path
 from typing import NamedTuple, get_args
 from unittest import mock
 
+import numpy as np
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
 from relational_transformer.clrs import canonical
 from relational_transformer.clrs.feature import ProtocolName
+from relational_transformer.molecules import qm9
 from tests.fuzz import runs
 from tests.fuzz.damages import Damage, copy_within, cut_off, flip_bits, insert, no_file, overwrite, take_out
 from tests.fuzz.hang import Hang, no_longer_than
 from tests.fuzz.outcome import Outcome
+from tests.molecules.made_up import make_molecules, write_files
 from tests.sokoban.small import small_config
 
-MOST_SECONDS = 120
+MOST_SECONDS = 600
 SLOW = 0.05
 """How often a door is taken that takes long."""
 CHECKPOINTS = ("checkpoint.safetensors", "checkpoint.previous.safetensors")
@@ -57,7 +60,11 @@ class Door(NamedTuple):
 def assault(tries: int, seed: int, folder: Path) -> Iterator[Outcome]:
     """So many attempts, the same for the same seed. Nothing is written outside of `folder`."""
     torch.set_num_threads(1)
-    with mock.patch.dict(os.environ, {"RT_CACHE": str(folder / "cache of runs")}):
+    files = write_files(folder / "qm9pack", make_molecules(60))
+    with (
+        mock.patch.dict(os.environ, {"RT_CACHE": str(folder / "cache of runs")}),
+        mock.patch.object(qm9, "find_files", return_value=files),
+    ):
         known = [*_doors_of_runs(folder), *_doors_of_data(folder)]
         for number in range(tries):
             chance = random.Random(f"{seed} {number}")
@@ -67,15 +74,16 @@ def assault(tries: int, seed: int, folder: Path) -> Iterator[Outcome]:
 
 def _doors_of_runs(folder: Path) -> Iterator[Door]:
     for task in runs.tasks(folder):
-        finished, unfinished, before = (folder / f"{task.kind} {name}" for name in ("finished", "unfinished", "before"))
+        finished, unfinished, before = (folder / f"{task.name} {name}" for name in ("finished", "unfinished", "before"))
         runs.finish(task, finished)
         runs.leave_unfinished(task, unfinished)
         shutil.copytree(unfinished, before)
         (before / CHECKPOINTS[1]).replace(before / CHECKPOINTS[0])
         files = (*FILES, ".levels.json") if task.kind == "sokoban" else FILES
-        for read in (runs.load, runs.evaluate, runs.show, runs.report):
+        more = (runs.score_hints, runs.draw) if task.kind == "clrs" else ()
+        for read in (runs.load, runs.evaluate, runs.show, runs.report, *more):
             yield _door(task, read, folder / "copy", finished, (*files, "result.json"))
-        for read in (runs.load, runs.evaluate, runs.look):
+        for read in (runs.load, runs.evaluate, runs.look, *more):
             yield _door(task, read, folder / "copy", unfinished, files, before)
         yield _door(task, runs.go_on, folder / "copy", unfinished, files, before, folder / "there is none yet")
 
@@ -88,7 +96,7 @@ def _door(
         return read(task, place)
 
     answer, *older = (_undamaged(enter, one, place) for one in (source, *instead))
-    is_slow = read in (runs.evaluate, runs.show) or task.kind == "sokoban"
+    is_slow = read in (runs.evaluate, runs.show, runs.draw, runs.score_hints) or task.kind == "sokoban"
     return Door(f"{read.__name__} {source.name}", source, files, enter, answer, tuple(older), is_slow)
 
 
@@ -102,6 +110,14 @@ def _doors_of_data(folder: Path) -> Iterator[Door]:
         answer = read_cache(cache)
         files = tuple(str(path.relative_to(cache)) for path in cache.rglob("*.clrs"))
         yield Door(f"cache of {protocol} data", cache, files, read_cache, answer)
+    cache = folder / "cache of molecules"
+
+    def read_molecules(place: Path) -> object:
+        return [(name, np.asarray(array).tolist()) for name, array in vars(qm9.load_qm9(place)).items()]
+
+    answer = read_molecules(cache)
+    files = tuple(str(path.relative_to(cache)) for path in cache.rglob("*.npz"))
+    yield Door("cache of molecules", cache, files, read_molecules, answer)
     levels = folder / "levels"
     config = small_config(str(levels))
 

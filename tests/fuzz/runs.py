@@ -1,14 +1,18 @@
-"""Small runs of the three tasks, finished and not, and the doors that lead into their folders."""
+"""Small runs of all tasks, finished and not, and the doors that lead into their folders."""
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
+from relational_transformer.analysis.hint_scores import evaluate_hints
 from relational_transformer.lobster import LobsterTask
+from relational_transformer.look.page import make_page
+from relational_transformer.look.run import open_run
+from relational_transformer.molecules import QM9Task
 from relational_transformer.nn.saving.digest import digest
 from relational_transformer.reports.figures.curves import read_curve
 from relational_transformer.reports.results.measured import read_results
@@ -18,10 +22,12 @@ from relational_transformer.runs.checkpoint import load_trained
 from relational_transformer.sokoban import trained as sokoban_trained
 from relational_transformer.sweeps import Run
 from relational_transformer.tasks import find_task
-from relational_transformer.training import CLRSTask
+from relational_transformer.training import CLRSTask, Protocol
 from tests.lobster.small import small_config as lobster_config
+from tests.molecules.small import small_config as qm9_config
 from tests.sokoban.small import small_config as sokoban_config
 from tests.sokoban.small import write_levels
+from tests.training.small import SETTINGS
 from tests.training.small import small_config as clrs_config
 
 CPU = torch.device("cpu")
@@ -35,6 +41,11 @@ class Task(NamedTuple):
     config: Any
     evaluate: Callable[[RunFolder], Any]
     data: str | None = None
+    variant: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}{self.variant}"
 
     def make_trainer(self, folder: RunFolder) -> Trainer:
         return Trainer(find_task(self.kind)(self.config, self.data), folder, CPU)
@@ -47,8 +58,20 @@ class Task(NamedTuple):
 def tasks(folder: Path) -> list[Task]:
     """The smallest of each; their data lie in `folder`."""
     place = write_levels(folder / "levels")
+    modern = Protocol(
+        data="modern", hint_feedback="soft", train_lengths=(4, 5), validation_nodes=5, test_nodes=7,
+        evaluation_examples=4, examples=48, validation_interval=12,
+    )  # fmt: skip
+    settings = replace(SETTINGS, batch_size=3)
     return [
         Task("clrs", clrs_config(), lambda run: CLRSTask.evaluate(run, CPU).scores),
+        Task(
+            "clrs",
+            clrs_config(task="insertion_sort", protocol=modern, settings=settings),
+            lambda run: CLRSTask.evaluate(run, CPU).scores,
+            variant=" modern",
+        ),
+        Task("qm9", qm9_config(), lambda run: QM9Task.evaluate(run, CPU).scores),
         Task("lobster", lobster_config("gcn"), lambda run: LobsterTask.evaluate(run, CPU).scores),
         Task(
             "sokoban",
@@ -87,6 +110,16 @@ def load(task: Task, path: Path) -> object:
 
 def evaluate(task: Task, path: Path) -> object:
     return task.evaluate(RunFolder(path))
+
+
+def score_hints(task: Task, path: Path) -> object:
+    """What `rt evaluate --hints` shows."""
+    return asdict(evaluate_hints(RunFolder(path), CPU, nodes=4, examples=2))
+
+
+def draw(task: Task, path: Path) -> object:
+    """The page of `rt look`."""
+    return make_page(task.config.task, [open_run(path)], nodes=(4,))
 
 
 def go_on(task: Task, path: Path) -> object:

@@ -16,8 +16,9 @@ import torch
 
 from relational_transformer import RelationalTransformer, RelationalTransformerLayer
 from relational_transformer.molecules import MoleculeRegressor
-from relational_transformer.nn import Pretrained
-from relational_transformer.pyg import RelationalTransformerConv
+from relational_transformer.nn import LayerOptions, Pretrained
+from relational_transformer.nn.saving.arguments import as_json
+from relational_transformer.pyg import RelationalGraphModel, RelationalTransformerConv
 
 from .outcome import Outcome
 
@@ -36,11 +37,13 @@ def assault(tries: int, seed: int, folder: Path) -> Iterator[Outcome]:
     torch.manual_seed(0)
     models: list[Pretrained] = [
         RelationalTransformerLayer(**SIZES),
+        RelationalTransformerLayer(**SIZES, options=LayerOptions(True, "rms", "swiglu", 0.1, 8)),
+        RelationalGraphModel(4, 1, edge_dim=(3, 2), num_layers=1, node_size=8, num_heads=2),
         RelationalTransformer(4, 3, 2, **SIZES, num_layers=2),
         RelationalTransformerConv(4, 6, heads=2, edge_dim=3),
         MoleculeRegressor(atom_size=5, bond_size=2, num_layers=1, distance_size=4, **SIZES),
     ]
-    saved = [folder / type(model).__name__ for model in models]
+    saved = [folder / f"{number} {type(model).__name__}" for number, model in enumerate(models)]
     for model, place in zip(models, saved, strict=True):
         model.save_pretrained(place)
     for number in range(tries):
@@ -68,7 +71,7 @@ def load(model: Pretrained, damaged: Path, tried: str) -> Outcome:
         return Outcome(tried, "traceback", f"{type(error).__name__}: {error}")
     before, after = model.state_dict(), again.state_dict()
     same = before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
-    same = same and model._constructor_arguments() == again._constructor_arguments()
+    same = same and as_json(model) == as_json(again)
     return Outcome(tried, "accepted" if same else "silent difference")
 
 

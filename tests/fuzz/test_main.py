@@ -1,9 +1,11 @@
 """`make fuzz`: every assault is carried out, and a try that hangs ends no more than its round."""
 
+import importlib
 import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -43,3 +45,25 @@ def test_all_assaults_are_found_and_defects_are_told(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(fuzz, "_find_assaults", lambda: {"crashing": crashing})
     assert fuzz.main() == 1
     assert "crashing: traceback: the first\n    KeyError: 'a'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("missing", "is_left_out"), [("optuna.storages", True), ("relational_transformer.gone", False)]
+)
+def test_assaults_without_their_packages_are_left_out_and_those_that_lag_behind_are_not(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, missing: str, is_left_out: bool
+):
+    load = importlib.import_module
+
+    def import_module(name: str) -> ModuleType:
+        if name == "tests.fuzz.journals":
+            raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
+        return load(name)
+
+    monkeypatch.setattr(fuzz.importlib, "import_module", import_module)
+    if is_left_out:
+        assert "journals" not in fuzz._find_assaults()
+        assert "journals is left out: No module named 'optuna.storages'" in capsys.readouterr().err
+    else:
+        with pytest.raises(ModuleNotFoundError, match="gone"):
+            fuzz._find_assaults()

@@ -134,3 +134,14 @@ def parts_instead(right: Any, chance: random.Random) -> Any:
     first = right[0] if isinstance(right, tuple) else right
     whole = tensor_instead(first, chance)
     return chance.choice((whole, whole, (first[..., :1], first[..., 1:]), [first], (whole, first), (first, whole), ()))
+
+
+def device_instead(right: Any, chance: random.Random) -> Any:
+    """Something in the place of a device."""
+    names = ("cpu", "meta", "cuda", "cuda:99", "cuda:-1", "hpu", "mps", "xpu", "cpu:3", "CPU", "", torch.device("meta"))
+    return chance.choice((*names, *names, *STRANGE, torch.float32, torch.ones(2)))
+
+
+def dtype_instead(right: Any, chance: random.Random) -> Any:
+    """Something in the place of a floating-point dtype."""
+    return chance.choice((*DTYPES, *STRANGE, "float32", float, np.float32, torch.ones(2), torch.device("cpu")))

@@ -29,7 +29,7 @@ def test_a_run_is_trained_and_evaluated_at_another_size(tmp_path: Path, capsys):
     assert cli.main(["evaluate", str(out), "--nodes", "20", "--examples", "3", "--device", "cpu"]) == 0
     assert "size 20" in " ".join(capsys.readouterr().out.split())
     assert cli.main(["evaluate", str(out), "--hints", "--device", "cpu"]) == 2
-    assert "a run on lobster, which has no hints" in " ".join(capsys.readouterr().err.split())
+    assert "a run on 'lobster', which has no hints" in " ".join(capsys.readouterr().err.split())
 
 
 def test_epochs_are_examples_and_a_run_has_ten_validations():
@@ -64,6 +64,13 @@ def test_saying_it_twice_is_one_clear_line(tmp_path: Path, capsys):
     assert cli.main([*ARGUMENTS, "--examples", "5", "--out", str(tmp_path / "run")]) == 2
     assert capsys.readouterr().err == "rt: --epochs and --examples both set the length of training: give one of them\n"
     assert not (tmp_path / "run").exists()
+
+
+def test_attention_is_a_choice_of_rt_alone(tmp_path: Path, capsys):
+    out = tmp_path / "run"
+    assert cli.main([*ARGUMENTS, "--attention", "edges", "--out", str(out)]) == 2
+    assert capsys.readouterr().err == "rt: --attention is an option of rt: gat always hears its neighbours alone\n"
+    assert not out.exists()
 
 
 def test_help_of_train_names_lobster(capsys):

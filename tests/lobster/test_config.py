@@ -30,6 +30,14 @@ def test_a_configuration_survives_json(model: ModelName):
     assert config.as_dict()["task"] == config.task == "lobster"
 
 
+def test_a_configuration_from_before_there_was_a_choice_of_attention_is_that_of_attention_to_all():
+    config = LobsterConfig("rt", SETTINGS["rt"], LobsterProtocol(), (0,))
+    assert "attention" not in config.as_dict()["settings"]
+    along_edges = replace(config, settings=RelationalSettings(attention="edges"))
+    assert along_edges.as_dict()["settings"]["attention"] == "edges"
+    assert LobsterConfig.from_dict(along_edges.as_dict()) == along_edges != config
+
+
 def test_what_cannot_be_is_refused_in_one_sentence():
     rt, protocol = SETTINGS["rt"], LobsterProtocol()
     with pytest.raises(ValueError, match="there is no lobster model 'gin'; the models are rt, gcn, gat"):
@@ -48,5 +56,7 @@ def test_what_cannot_be_is_refused_in_one_sentence():
         LobsterProtocol(test_size=1)
     with pytest.raises(ValueError, match="training sizes end at 4"):
         LobsterProtocol(end_size=4)
+    with pytest.raises(ValueError, match="attention must be one of all, edges, got 'some'"):
+        RelationalSettings(attention="some")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="not the configuration of a lobster run"):
         LobsterConfig.from_dict({"model": "rt"})

@@ -1,5 +1,7 @@
 """The three models: sizes, equality with PyTorch Geometric's layers, and that padding changes no prediction."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,8 +9,10 @@ import torch
 from relational_transformer.lobster import SETTINGS, build_model, sample
 from relational_transformer.lobster.data import GraphBatch, load_split
 from relational_transformer.lobster.models.baselines import DenseGAT, DenseGCN
-from relational_transformer.lobster.settings import ModelName
-from tests.lobster.small import CPU, SMALL
+from relational_transformer.lobster.settings import ModelName, Settings
+from tests.lobster.small import CPU, RELATIONAL, SMALL
+
+ALONG_EDGES = replace(RELATIONAL, attention="edges")
 
 
 def count(module: torch.nn.Module) -> int:
@@ -70,10 +74,10 @@ def test_the_initialisation_is_that_of_pytorch_geometric(name: str):
         assert float(value.abs().max()) == pytest.approx(float(expected[key].abs().max()), rel=0.2)
 
 
-@pytest.mark.parametrize("name", ["rt", "gcn", "gat"])
-def test_padding_changes_no_prediction(name: ModelName):
+@pytest.mark.parametrize(("name", "settings"), [*SMALL.items(), ("rt", ALONG_EDGES)])
+def test_padding_changes_no_prediction(name: ModelName, settings: Settings):
     torch.manual_seed(0)
-    model = build_model(name, SMALL[name]).double()
+    model = build_model(name, settings).double()
     sizes = [4, 7, 12]
     together = model(batch(sizes, 24, weighted=True))
     lobsters = sample(np.array(sizes), seed=7, weighted=True)
@@ -90,3 +94,25 @@ def test_only_rt_sees_the_lengths_of_edges(name: ModelName, sees: bool):
     graphs = batch([8] * 3, 12, weighted=True)
     unweighted = graphs._replace(edges=(graphs.edges != 0).to(graphs.edges.dtype))
     assert torch.equal(model(graphs), model(unweighted)) is not sees
+
+
+def test_along_edges_a_node_hears_of_another_after_as_many_layers_as_there_are_steps_between():
+    """Two layers on a path of four nodes: all nodes hear of node 0 if all attend, along edges only the next two."""
+    edges = torch.zeros(4, 4, 1)
+    for node in range(3):
+        edges[node, node + 1] = edges[node + 1, node] = 1.0
+    graphs = GraphBatch(torch.zeros(4, 3), edges, torch.ones(4, dtype=torch.bool))
+    reached = {}
+    for settings in (RELATIONAL, ALONG_EDGES):
+        torch.manual_seed(0)
+        model = build_model("rt", settings)
+        start = model.first(graphs)
+        changed = (start[0].index_add(0, torch.tensor([0]), torch.randn(1, settings.node_size)), start[1])
+        ends = []
+        for nodes, pairs in (start, changed):
+            state = nodes, pairs
+            for layer in model.layers:
+                state = layer(graphs, state)
+            ends.append(state[0])
+        reached[settings.attention] = (ends[0] != ends[1]).any(-1).tolist()
+    assert reached == {"all": [True, True, True, True], "edges": [True, True, True, False]}

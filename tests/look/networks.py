@@ -23,11 +23,23 @@ SMALL = Settings(hidden_size=8, num_heads=2, num_layers=1)
 
 
 def untrained(
-    task: str, name: str = "untrained", *, protocol: ProtocolName = "paper", settings: Settings = SMALL, seed: int = 0
+    task: str,
+    name: str = "untrained",
+    *,
+    protocol: ProtocolName = "paper",
+    settings: Settings = SMALL,
+    seed: int = 0,
+    alike: bool = False,
 ) -> TrainedRun:
+    """A run as initialised, but for the gains of its normalisations, which make edge vectors differ in length unless
+    they are to be `alike`."""
     torch.manual_seed(seed)
     config = TrainConfig(task, "rt", settings, PROTOCOLS[protocol], seeds=(0,))
-    return TrainedRun(name, config, network_of(config).eval())
+    network = network_of(config).eval()
+    for module in network.modules():
+        if isinstance(module, torch.nn.LayerNorm) and not alike:
+            torch.nn.init.uniform_(module.weight, 0.5, 1.5)
+    return TrainedRun(name, config, network)
 
 
 def save_run(run: TrainedRun, folder: Path) -> Path:

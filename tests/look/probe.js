@@ -43,7 +43,7 @@ async function use(frame) {
   seen.while_playing = play.getAttribute("aria-label");
   for (let tries = 0; tries < 6000 && play.getAttribute("aria-label") === "Pause"; tries++) await sleep(10);
   seen.after_play = +slider.value;
-  slide(Math.min(2, last));
+  slide(Math.ceil(last / 2));
   const node = one("svg.picture [data-place]");
   node.dispatchEvent(new view.PointerEvent("pointerover", { bubbles: true, clientX: 50, clientY: 50 }));
   seen.tooltip = one(".tooltip").hidden ? "" : one(".tooltip").textContent;
@@ -57,6 +57,19 @@ async function use(frame) {
   if (draw) draw.click();
   seen.attention_lines = lines();
   seen.squares = all(".squares rect").length;
+  seen.inside = all(".inside").map((one) => one.textContent).join(" ");
+  seen.smallest_letters = Math.min(...all("svg.picture text").map((text) => parseFloat(view.getComputedStyle(text).fontSize) * scaleOf(text)));
+  const [above, below] = [all(".panel .controls select").at(-1), all(".insides .controls select").at(-1)];
+  if (above) {
+    above.value = 0;
+    above.dispatchEvent(new view.Event("change"));
+    seen.head_below = below?.value;
+  }
+  seen.tab_order = all("button, select, input, [tabindex='0']").filter((one) => !one.disabled).map((one) => one.className || one.tagName);
+  seen.pictures_beside = new Set(all(".panel").map((one) => Math.round(one.getBoundingClientRect().top))).size === all(".example").length;
+  const covered = one(".player").getBoundingClientRect().height;
+  seen.picture_is_free = one("svg.picture").getBoundingClientRect().bottom + view.scrollY <= view.innerHeight - covered;
+  seen.end_is_free = parseFloat(view.getComputedStyle(page.body).paddingBottom) >= Math.floor(covered);
   const background = () => view.getComputedStyle(page.body).backgroundColor;
   seen.backgrounds = [background()];
   one(".theme").click();
@@ -66,6 +79,12 @@ async function use(frame) {
   seen.live = one("#words").getAttribute("aria-live");
   seen.focusable = slider.tabIndex;
   return seen;
+}
+
+// How many pixels a unit of a picture is.
+function scaleOf(text) {
+  const svg = text.ownerSVGElement;
+  return svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
 }
 
 // Of the model's rows in the table of every value: "hint:node" of each cell of this class.

@@ -26,13 +26,17 @@ TASKS = {
 }
 """Some of each kind of picture, and how wide the page is."""
 NODES = 6
+SIXTEEN = ("floyd_warshall", "heapsort", "kmp_matcher", "graham_scan", "bellman_ford", "task_scheduling", "dfs")
+"""Algorithms on sixteen nodes, explained on a phone."""
 
 
 @pytest.fixture(scope="module")
 def texts() -> dict[str, str]:
     pages = {task: make_page(task, [untrained(task)], nodes=(NODES,)) for task in TASKS}
     pages["alone"] = make_page("dijkstra", nodes=(NODES,))
+    pages["alike"] = make_page("bfs", [untrained("bfs", alike=True)], nodes=(NODES,))
     pages["two runs"] = make_page("bfs", [untrained("bfs", "one"), untrained("bfs", "<b>two", seed=1)], nodes=(NODES,))
+    pages |= {f"sixteen, {task}": make_page(task) for task in SIXTEEN}
     modern = untrained("quicksort", protocol="modern")
     pages["two sizes, modern"] = make_page("quicksort", [modern], nodes=(4, NODES))
     return pages
@@ -41,8 +45,12 @@ def texts() -> dict[str, str]:
 @pytest.fixture(scope="module")
 def browser(texts, tmp_path_factory) -> Seen:
     """All pages, opened and used in one browser, one after the other."""
-    pages = {name: (text, TASKS.get(name, DESK)) for name, text in texts.items()}
+    pages = {name: (text, width_of(name)) for name, text in texts.items()}
     return use_pages(tmp_path_factory.mktemp("pages"), Path(__file__).with_name("probe.js"), pages)
+
+
+def width_of(name: str) -> int:
+    return PHONE if name.startswith("sixteen") else TASKS.get(name, DESK)
 
 
 def names(stage: str, page: Page) -> list[str]:
@@ -71,7 +79,7 @@ def cells_of(page: Page, stop: int, *, fresh: bool) -> list[str]:
     return found
 
 
-ALL = [*TASKS, "alone", "two runs", "two sizes, modern"]
+ALL = [*TASKS, "alone", "alike", "two runs", "two sizes, modern", *(f"sixteen, {task}" for task in SIXTEEN)]
 
 
 def test_nothing_is_complained_of(browser):
@@ -121,13 +129,35 @@ def test_a_key_leads_to_the_next_new_mistake(browser, texts, task: str):
 @pytest.mark.parametrize("name", ALL)
 def test_a_page_fits_its_screen_and_can_be_heard(browser, name: str):
     seen = browser.pages[name]
-    assert seen["width"] <= TASKS.get(name, DESK), "the page is wider than the screen"
+    assert seen["width"] <= width_of(name), "the page is wider than the screen"
+    assert seen["smallest_letters"] >= 8.5, "pixels"
+    assert seen["end_is_free"] is True, "the player covers the end of the page"
     assert all(width > 150 and layers == 7 for width, layers, _ in seen["pictures"])
     assert all(": " in label for *_, label in seen["pictures"])
     assert (seen["live"], seen["focusable"], seen["unnamed"]) == ("polite", 0, 0)
     words = [stop["words"] for stop in seen["stops"]]
     assert all(stop["where"] in stop["words"] for stop in seen["stops"])
     assert len(set(words)) > len(words) // 2
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_pictures_stand_beside_each_other_and_above_the_player(browser, name: str):
+    seen = browser.pages[name]
+    assert seen["pictures_beside"] is True
+    assert width_of(name) == PHONE or seen["picture_is_free"] is True
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_player_comes_first_in_the_order_of_keys(browser, name: str):
+    order = browser.pages[name]["tab_order"]
+    chips = [place for place, one in enumerate(order) if one == "chip"]
+    assert order.index("theme") < order.index("play") < order.index("INPUT") < min(chips)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_head_is_the_same_below_the_picture_and_below_the_table(browser, texts, task: str):
+    is_matrix = read_page(texts[task]).facts["view"] == "matrix"
+    assert is_matrix or browser.pages[task]["head_below"] == "0"
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -146,6 +176,12 @@ def test_attention_is_drawn_as_lines_and_as_squares(browser, texts, task: str):
     assert seen["squares"] == 2 * nodes**2
     is_matrix = read_page(texts[task]).facts["view"] == "matrix"
     assert (seen["attention_lines"] > 0) != is_matrix
+
+
+def test_edge_vectors_that_are_all_as_long_are_told_and_not_drawn(browser):
+    seen = browser.pages["alike"]
+    assert seen["squares"] == NODES**2, "attention alone"
+    assert "All edge vectors have the length 2.828 after every step." in seen["inside"]  # the root of 8 sizes
 
 
 def test_two_runs_and_two_sizes_stand_beside_each_other(browser):

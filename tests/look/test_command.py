@@ -40,7 +40,10 @@ def test_two_runs_are_read_from_their_folders(tmp_path: Path, opened):
         ({"task": "dijkstr"}, "Did you mean 'dijkstra'"),
         ({"task": "bfs", "nodes": (0,)}, "The number of nodes is 0; it must be at least 1"),
         ({"task": "bfs", "seed": -1}, "The seed is -1"),
-        ({"runs": (Path("/no/such/run"),)}, "is no run folder"),
+        ({"runs": (Path("/no/such/run"),)}, "is not a run folder"),
+        ({"runs": (Path("/no/such/run"),), "protocol": "paper"}, "--protocol has no effect with a run"),
+        ({"task": "bfs", "trained_seed": 0}, "--trained-seed has no effect without a run"),
+        ({"task": "bfs", "layers": (1,)}, "--layers has no effect without a run"),
     ],
 )
 def test_mistakes_are_told_in_a_sentence(arguments, message: str, opened):
@@ -51,8 +54,15 @@ def test_mistakes_are_told_in_a_sentence(arguments, message: str, opened):
 
 def test_a_run_of_another_kind_or_algorithm_is_refused(tmp_path: Path):
     (tmp_path / "config.json").write_text('{"task": "lobster"}')
-    with pytest.raises(ValueError, match="is of lobster; pages are made of the thirty algorithms"):
+    with pytest.raises(ValueError, match="is of 'lobster'; pages are made of the thirty algorithms"):
         run(LookArguments(runs=(tmp_path,)))
     folder = save_run(untrained("bfs"), tmp_path / "bfs")
     with pytest.raises(ValueError, match="bfs is a run of bfs, and the page is about dfs"):
         run(LookArguments(runs=(folder,), task="dfs", open=False))
+
+
+def test_links_in_a_circle_are_no_run(tmp_path: Path):
+    circle = tmp_path / "circle"
+    circle.symlink_to("circle")
+    with pytest.raises(ValueError, match="circle is not a run folder"):
+        run(LookArguments(runs=(circle,)))

@@ -105,6 +105,19 @@ def test_a_page_of_sixteen_nodes_is_small_and_every_layer_and_head_is_on_it(task
     assert np.abs(sums - 1).max() < nodes * 0.5 / 255 + 1e-9, "weights of a row add up to 1, to within their rounding"
 
 
+def test_a_page_of_sixteen_nodes_is_small_even_where_attention_cannot_be_compressed(monkeypatch):
+    seen: list[tuple[int, ...]] = []
+
+    def noise(weights: torch.Tensor) -> np.ndarray:
+        seen.append(tuple(weights.shape))
+        return np.random.default_rng(0).integers(0, 256, weights.shape, dtype=np.uint8)
+
+    monkeypatch.setattr("relational_transformer.look.inside._as_bytes", noise)
+    runs = [untrained("jarvis_march", name, settings=HEADS) for name in ("one", "two")]
+    assert len(make_page("jarvis_march", runs).encode()) < 2_000_000
+    assert max(map(np.prod, seen)) > 200_000, "there was much to keep"
+
+
 @pytest.mark.parametrize("protocol", ["paper", "modern"])
 @pytest.mark.parametrize("task", ALGORITHMS)
 def test_every_feature_is_explained_in_words(task: str, protocol):

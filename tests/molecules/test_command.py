@@ -42,6 +42,11 @@ def test_options_make_the_usual_protocol_or_parts_of_it():
     assert TrainQm9Arguments().run.schedule == WARMUP
 
 
+def test_an_interval_of_nothing_is_refused():
+    with pytest.raises(ValueError, match="validation-interval must be at least 1, got 0"):
+        protocol_of(TrainQm9Arguments(validation_interval=0))
+
+
 def test_help_of_train_names_qm9(capsys: pytest.CaptureFixture[str]):
     assert cli.main(["train", "--help"]) == 0
     assert "rt train qm9 --help" in capsys.readouterr().out

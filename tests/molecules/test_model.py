@@ -74,6 +74,15 @@ def test_whatever_absent_atoms_hold_results_and_gradients_have_the_same_bits():
             assert torch.equal(ours, theirs)
 
 
+@pytest.mark.parametrize("readout", ["sum", "mean"])
+def test_masks_and_bonds_of_all_molecules_may_be_given_once(readout: str):
+    model, molecules = make_model(readout=readout), make_molecules()
+    node_mask, bonds = torch.ones(3, 6, dtype=torch.bool), molecules.bonds[:1]
+    expected = model(molecules._replace(node_mask=node_mask, bonds=bonds.expand(3, -1, -1, -1)))
+    ours = model(molecules._replace(node_mask=torch.ones(1, 1, dtype=torch.bool), bonds=bonds))
+    torch.testing.assert_close(ours, expected, rtol=1e-9, atol=1e-9)
+
+
 def test_a_distance_and_a_bond_are_both_seen():
     model, molecules = make_model(), make_molecules()
     apart = molecules.positions.clone()

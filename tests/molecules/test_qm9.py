@@ -36,12 +36,16 @@ def test_files_are_read_once(small_qm9: list[Path], monkeypatch: pytest.MonkeyPa
     assert first.sha256 == again.sha256 == hashlib.sha256(b"".join(p.read_bytes() for p in small_qm9)).hexdigest()
 
 
-def test_a_damaged_cache_is_made_again(small_qm9: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture):
+@pytest.mark.parametrize("damage", ["flipped", "cut", "noise", "nothing"])
+def test_a_damaged_cache_is_made_again(
+    small_qm9: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
+):
     first = load_qm9()
     (kept,) = (tmp_path / "cache" / "qm9").iterdir()
     content = bytearray(kept.read_bytes())
     content[len(content) // 2] ^= 0xFF
-    kept.write_bytes(content)
+    damaged = {"flipped": content, "cut": content[:100], "noise": b"PK\3\4 and more", "nothing": b""}
+    kept.write_bytes(damaged[damage])
     with caplog.at_level(logging.WARNING):
         again = load_qm9()
     assert "is made again" in caplog.text

@@ -29,3 +29,10 @@ def test_without_a_bias_it_is_the_product_alone():
 def test_parts_must_add_up(sizes: tuple[int, ...]):
     with pytest.raises(ValueError, match="parts must have 9 channels together"):
         ConcatLinear(9, 4)(*(torch.randn(2, size) for size in sizes))
+
+
+def test_a_wrong_place_is_named():
+    with pytest.raises(ValueError, match=r"device must be one that is here, got 'cuda:-1'"):
+        ConcatLinear(3, 2, device="cuda:-1")
+    with pytest.raises(ValueError, match=r"dtype must be a floating-point dtype, got torch\.int8"):
+        ConcatLinear(3, 2, dtype=torch.int8)

@@ -46,7 +46,7 @@ def test_weights_keep_no_graph_of_gradients():
 
 def test_a_model_without_relational_attention_is_refused():
     with (
-        pytest.raises(ValueError, match="no relational attention is inside this Linear"),
+        pytest.raises(ValueError, match="this Linear contains no relational attention"),
         record_attention(torch.nn.Linear(2, 2)),
     ):
         pass

@@ -60,3 +60,8 @@ def test_settings_are_found_by_name_and_cannot_be_changed() -> None:
         find_settings("rt_cor")
     with pytest.raises(dataclasses.FrozenInstanceError):
         Settings().num_layers = 2  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_pointers_of_edges_are_encoded_and_decoded_in_a_known_way() -> None:
+    with pytest.raises(ValueError, match="edge_pointers must be one of averaged, bound, got 'tied'"):
+        Settings(edge_pointers="tied")  # pyright: ignore[reportArgumentType]

@@ -336,3 +336,33 @@ def test_no_tensor_of_a_hundred_thousand_edges_is_wider_than_the_hidden_layer_of
     assert x.isfinite().all()
     assert edge_attr.shape == (num_edges, 8)
     assert largest.numel == conv.edge_hidden_channels[0] * num_edges
+
+
+@both_modes
+def test_edges_without_features_are_edges_with_one_learned_vector(mode: str):
+    without, given = make_conv(mode=mode, edge_dim=None).double(), make_conv(mode=mode).double()
+    given.load_state_dict({name: value for name, value in without.state_dict().items() if name != "some_edge"})
+    x, edge_index, _, batch = make_graphs((4, 3))
+    assert without.some_edge is not None
+    edge_attr = without.some_edge.expand(edge_index.shape[1], -1)
+    outputs = without(x.double(), edge_index, None, batch), given(x.double(), edge_index, edge_attr, batch)
+    gradients = [torch.autograd.grad(sum(one.pow(3).sum() for one in output), without.some_edge) for output in outputs]
+    torch.testing.assert_close(outputs[0], outputs[1], rtol=0, atol=1e-12)
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("changes", [{}, {"return_edges": False}, {"edge_dim": None}])
+def test_it_compiles_as_one_graph_for_all_numbers_of_nodes_and_edges(changes: dict):
+    conv = make_conv(**changes)
+    torch.compiler.reset()
+    compiled = torch.compile(conv, fullgraph=True, dynamic=True, backend="aot_eager")
+    for sizes in ((4, 3), (6, 2, 5)):
+        graphs = make_graphs(sizes)
+        inputs = graphs.x, graphs.edge_index, None if "edge_dim" in changes else graphs.edge_attr
+        torch.testing.assert_close(compiled(*inputs), conv(*inputs))
+
+
+def test_attention_weights_are_left_out_where_none_is_said():
+    conv, graphs = make_conv(), make_graphs((3,))
+    output = conv(graphs.x, graphs.edge_index, graphs.edge_attr, return_attention_weights=None)  # PyG's default
+    assert len(output) == 2

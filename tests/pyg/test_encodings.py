@@ -81,3 +81,18 @@ def test_nothing_to_add_is_refused():
         AddPairEncodings()
     with pytest.raises(ValueError, match="data must be a graph with edge_index"):
         AddPairEncodings(random_walk=1)(Data(x=torch.zeros(2, 1)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"edge_index": torch.zeros(2, 1)}, r"edge_index must be of type torch\.int64"),
+        ({"edge_index": torch.tensor([[0], [3]])}, "edge_index must be between 0 and 2, the last node, got 3"),
+        ({"edge_index": torch.zeros(2, 1, dtype=torch.long, device="meta")}, "edge_index must be on the device"),
+        ({"num_nodes": -1}, "num_nodes must be an integer between 0 and 65536, got -1"),
+        ({"num_nodes": 2**40}, "num_nodes must be an integer between 0 and 65536"),
+    ],
+)
+def test_wrong_graphs_are_named(changes: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        AddPairEncodings(random_walk=1)(Data(**{"edge_index": torch.tensor([[0], [1]]), "num_nodes": 3, **changes}))

@@ -16,4 +16,5 @@ def test_code_of_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         exec(compile(block, GUIDE.name, "exec"), names)
     assert capsys.readouterr().out == "torch.Size([6, 32]) torch.Size([8, 8])\n"
     assert (names["x"].shape, names["edge_attr"].shape) == ((6, 32), (8, 8))
+    assert (names["papers"].shape, names["predictions"].shape) == ((3, 32), (4, 1))
     assert (tmp_path / "my-layer" / "model.safetensors").is_file()

@@ -5,6 +5,7 @@ import torch
 from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 
+from relational_transformer import LayerOptions
 from relational_transformer.pyg import AddPairEncodings, RelationalGraphModel
 from tests.nn.graphs import randomise
 from tests.pyg.graphs import make_graphs
@@ -105,6 +106,12 @@ def test_it_is_saved_and_loaded(tmp_path: Path):
     assert torch.equal(RelationalGraphModel.from_pretrained(tmp_path)(graph), model(graph))
 
 
+def test_its_layers_have_the_options_it_is_given():
+    options = LayerOptions(pre_norm=True, activation="swiglu", log_scaling_size=5)
+    model = make_model(3, 1, options=options)
+    assert [layer.options for layer in model.transformer.layers] == [options] * len(model.transformer.layers)
+
+
 def test_it_learns_whether_a_graph_is_in_one_piece():
     """A ring of six or two of three: local views are alike, and distances tell them apart."""
     torch.manual_seed(0)
@@ -132,7 +139,12 @@ def test_it_learns_whether_a_graph_is_in_one_piece():
         ({"x": torch.zeros(2, 5)}, "x must have 6 channels"),
         ({"x": torch.zeros(2, 6, dtype=torch.long)}, "x must be a floating-point tensor"),
         ({"edge_attr": None}, "edge_attr must be given for a model with edge_dim=5"),
-        ({"edge_attr": torch.zeros(3, 5)}, "edges must have a row for each of the 2 edges"),
+        ({"edge_attr": torch.zeros(3, 5)}, "edge_attr must have a row for each of the 2 edges"),
+        ({"x": torch.zeros(1, 2, 6)}, r"x must be \[\.\., 6\], got shape \[1, 2, 6\]"),
+        ({"x": torch.zeros(2, 6).double()}, r"x must have the dtype of the weights"),
+        ({"edge_attr": torch.zeros(2, 5).double()}, r"edge_attr must have the dtype of the weights"),
+        ({"edge_attr": torch.zeros(2, 5, device="meta")}, "edge_attr must be on the device of the weights"),
+        ({"edge_index": torch.zeros(2, 2, dtype=torch.long, device="meta")}, "edge_index must hold numbers"),
         ({"pair_attr": torch.zeros(4, 2)}, "pair_attr must be None for a model with pair_dim=0"),
         ({"edge_index": torch.tensor([[0, 5], [1, 0]])}, "edge_index must be between 0 and 1, the last node, got 5"),
     ],
@@ -150,3 +162,19 @@ def test_categories_out_of_range_are_named():
         model(Data(x=torch.tensor([[0, 3]]), edge_index=torch.empty(2, 0, dtype=torch.long)))
     with pytest.raises(ValueError, match="x must be a tensor of integers"):
         model(Data(x=torch.zeros(1, 2), edge_index=torch.empty(2, 0, dtype=torch.long)))
+
+
+def test_categories_are_integers_of_a_number_that_can_be_kept():
+    with pytest.raises(ValueError, match=r"edge_dim\[0\] must be at most 10000000"):
+        RelationalGraphModel(4, 1, (10**8, 3), **SMALL)
+    with pytest.raises(ValueError, match=r"x must be a tensor of integers, got a tensor of torch\.complex64"):
+        RelationalGraphModel((4,), 1, **SMALL)(
+            Data(x=torch.zeros(2, 1, dtype=torch.complex64), edge_index=torch.empty(2, 0, dtype=torch.long))
+        )
+
+
+def test_pairs_have_the_channels_of_the_model():
+    model = RelationalGraphModel(6, 1, pair_dim=2, **SMALL)
+    graph = Data(x=torch.zeros(2, 6), edge_index=torch.tensor([[0], [1]]), pair_attr=torch.zeros(4, 3))
+    with pytest.raises(ValueError, match=r"pair_attr must have 2 channels in its last axis, got shape \[4, 3\]"):
+        model(graph)

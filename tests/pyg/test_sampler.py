@@ -75,6 +75,8 @@ def test_with_the_loader_of_pyg():
         ({"sizes": [[1, 2]]}, "sizes must be the number of nodes of each graph"),
         ({"sizes": ["a"]}, "sizes must be the number of nodes of each graph"),
         ({"sizes": [1.5]}, "sizes must be the number of nodes of each graph"),
+        ({"sizes": torch.ones(2, dtype=torch.long).to_sparse()}, "sizes must be the number of nodes of each graph"),
+        ({"sizes": torch.ones(2, dtype=torch.long, device="meta")}, "sizes must be the number of nodes of each graph"),
         ({"sizes": [3, -1]}, "sizes must be 0 or more, got -1"),
         ({"batch_size": 0}, "batch_size must be a positive integer"),
         ({"seed": -1}, "seed must be an integer from 0"),

@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from relational_transformer.pyg import mean_of_reverse_edges
@@ -12,6 +13,17 @@ def test_reverse_edges_are_found_in_any_order():
     missing = torch.full((3,), 9.0)
     expected = torch.stack([by_pair.get((i, j), missing) for j, i in edge_index.T.tolist()])
     assert torch.equal(mean_of_reverse_edges(values, edge_index, num_nodes, missing), expected)
+
+
+@pytest.mark.parametrize(("num_nodes", "num_edges"), [(1, 3), (2, 2), (4, 30), (30, 60), (3, 0)])
+def test_edges_back_may_be_parallel_or_loops_or_missing(num_nodes: int, num_edges: int):
+    edge_index, values = torch.randint(num_nodes, (2, num_edges)), torch.randn(num_edges, 3)
+    missing, pairs = torch.full((3,), 9.0), edge_index.T.tolist()
+    expected = torch.empty_like(values)
+    for edge, (j, i) in enumerate(pairs):
+        back = [value for value, pair in zip(values, pairs, strict=True) if pair == [i, j]]
+        expected[edge] = torch.stack(back).mean(0) if back else missing
+    torch.testing.assert_close(mean_of_reverse_edges(values, edge_index, num_nodes, missing), expected)
 
 
 def test_gradients_reach_the_reverse_edges_and_what_stands_for_missing_ones():

@@ -5,7 +5,7 @@ import torch
 
 from relational_transformer.clrs.spec import SPECS, Stage
 from relational_transformer.reasoning import group_features
-from relational_transformer.reasoning.decoders import ABSENT, Decoders, mask_outside, read_out
+from relational_transformer.reasoning.decoders import ABSENT, Decoders, bound_scores, mask_outside, read_out
 
 SIZE, NODES, BATCH = 6, 4, 2
 
@@ -90,3 +90,24 @@ def test_a_compiled_readout_is_the_same_linear_with_the_same_gradients(shape: tu
     seen, learnt = torch.randn_like(results[0]), [*parts, weight, bias]
     gradients = [torch.autograd.grad(result, learnt, seen) for result in results]
     torch.testing.assert_close(gradients[1], gradients[0])
+
+
+def test_scores_are_products_of_an_edge_and_each_node_beside_it():
+    def randn(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+    torch.manual_seed(0)
+    count, size = 2, 5
+    query, nodes = randn(BATCH, NODES, NODES, count, size), randn(BATCH, NODES, count, size)
+    to_target, from_target = randn(BATCH, NODES, NODES, count, size), randn(BATCH, NODES, NODES, count, size)
+    scores = bound_scores(query, nodes, to_target, from_target)
+    expected = torch.zeros(BATCH, NODES, NODES, NODES, count, dtype=torch.float64)
+    for i in range(NODES):
+        for j in range(NODES):
+            for k in range(NODES):
+                target = nodes[:, k] + to_target[:, i, k] + from_target[:, k, j]
+                expected[:, i, j, k] = (query[:, i, j] * target).sum(-1) / size**0.5
+    torch.testing.assert_close(scores, expected)
+    seen, given = torch.randn_like(scores), [query, nodes, to_target, from_target]
+    gradients = [torch.autograd.grad(of, given, seen, retain_graph=True) for of in (scores, expected)]
+    torch.testing.assert_close(*gradients)

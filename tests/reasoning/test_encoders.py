@@ -6,10 +6,12 @@ import torch
 from torch import Tensor
 
 from relational_transformer.clrs.spec import SPECS, FeatureSpec, Location, Stage, Type
+from relational_transformer.processors import GraphState
 from relational_transformer.reasoning import group_features, pack
-from relational_transformer.reasoning.encoders import ColumnEncoder, Encoder, one_hot
+from relational_transformer.reasoning.encoders import BoundPointers, ColumnEncoder, Encoder, one_hot
 
 SIZE = 7
+BATCH, NODES = 2, 4
 
 
 def linears(encoder: ColumnEncoder | None) -> dict[tuple[str, int], tuple[Tensor, Tensor]]:
@@ -140,3 +142,50 @@ def test_small_scalars_start_small_and_change_no_other_start() -> None:
             torch.testing.assert_close(ours, theirs / math.sqrt(size))
         else:
             assert torch.equal(ours, theirs)
+
+
+def randn(*shape: int) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+
+def told(bound: BoundPointers, nodes: Tensor, edges: Tensor, pointers: Tensor) -> Tensor:
+    features = bound(GraphState(nodes, edges), {"edge_pointer": pointers})
+    assert features.nodes is nodes
+    return features.edges
+
+
+def oracle_of_encoder(bound: BoundPointers, nodes: Tensor, edges: Tensor, pointers: Tensor) -> Tensor:
+    count = pointers.shape[-1]
+    from_nodes = bound.from_nodes.weight.split(SIZE)
+    from_edges = bound.from_edges.weight.split(SIZE)
+    found = edges.clone()
+    for example in range(BATCH):
+        for i in range(NODES):
+            for j in range(NODES):
+                for k in range(NODES):
+                    for f in range(count):
+                        target = from_nodes[f] @ nodes[example, k]
+                        target = target + from_edges[f] @ edges[example, i, k]
+                        target = target + from_edges[count + f] @ edges[example, k, j]
+                        found[example, i, j] = found[example, i, j] + pointers[example, i, j, k, f] * target
+    return found
+
+
+def test_the_encoder_tells_every_edge_what_its_targets_are():
+    torch.manual_seed(0)
+    bound = BoundPointers("edge_pointer", 2, SIZE).double()
+    nodes, edges = randn(BATCH, NODES, SIZE), randn(BATCH, NODES, NODES, SIZE)
+    pointers = randn(BATCH, NODES, NODES, NODES, 2).softmax(-2)
+    found, expected = told(bound, nodes, edges, pointers), oracle_of_encoder(bound, nodes, edges, pointers)
+    torch.testing.assert_close(found, expected)
+    seen, learnt = torch.randn_like(found), [nodes, edges, pointers, *bound.parameters()]
+    gradients = [torch.autograd.grad(of, learnt, seen, retain_graph=True) for of in (found, expected)]
+    torch.testing.assert_close(*gradients)
+
+
+def test_pointers_as_indices_are_as_probabilities_of_one_node():
+    torch.manual_seed(0)
+    bound = BoundPointers("edge_pointer", 2, SIZE).double()
+    nodes, edges = randn(BATCH, NODES, SIZE), randn(BATCH, NODES, NODES, SIZE)
+    index = torch.randint(NODES, (BATCH, NODES, NODES, 2))
+    assert torch.equal(told(bound, nodes, edges, index), told(bound, nodes, edges, one_hot(index, NODES).double()))

@@ -149,3 +149,13 @@ def test_a_vector_of_the_graph_that_every_layer_reads_cannot_be_folded(examples)
     batch = network.pack(*examples("bfs", batch=2, num_nodes=4, num_steps=2))
     with pytest.raises(ValueError, match="att"):
         fold(network, network.encode_inputs(batch.inputs).features)
+
+
+def test_pointers_that_are_bound_to_their_edges_cannot_be_folded_where_there_are_any(examples):
+    network = make("floyd_warshall", edge_pointers="bound")
+    batch = network.pack(*examples("floyd_warshall", batch=2, num_nodes=4, num_steps=2))
+    with pytest.raises(ValueError, match="edge_pointers='bound' cannot be folded"):
+        fold(network, network.encode_inputs(batch.inputs).features)
+    for algorithm, changes in (("bfs", {}), ("floyd_warshall", {"hint_mode": "decoded_only"})):
+        network = make(algorithm, edge_pointers="bound", **changes)
+        check(network, network.pack(*examples(algorithm, batch=2, num_nodes=4, num_steps=3)))

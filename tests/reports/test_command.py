@@ -38,6 +38,16 @@ def test_models_of_a_table_are_chosen(tmp_path, capsys):
         run(ReportArguments(results=tmp_path, models=("rt",)))
 
 
+def test_the_table_of_one_model_leaves_out_what_all_rows_share(tmp_path, capsys):
+    write_result(tmp_path / "a", "bfs", [0.99, 0.98])
+    write_result(tmp_path / "b", "dfs", [0.5, 0.6])
+    run(ReportArguments(results=tmp_path, table="main", models=("rt",)))
+    printed = capsys.readouterr().out
+    assert printed.startswith("| task | seeds | ours (%) | paper | difference [95%] | in the noise |\n|---|---:|---:|")
+    assert "| BFS | 2 | 98.50 ± 0.71 |" in printed
+    assert "In all rows: model RT." in printed
+
+
 def test_a_file_without_marks_is_left_alone(tmp_path):
     readme = tmp_path / "README.md"
     readme.write_text("no marks")

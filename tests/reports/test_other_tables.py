@@ -94,7 +94,7 @@ def test_the_papers_two_decimals_count_into_its_error(tmp_path):
 
 def test_lobsters_table_says_what_is_not_published():
     remarks = " ".join(build_table("lobster", Archive([])).remarks)
-    assert "how it encodes edges is not published: both were chosen here" in remarks
+    assert "nor how it encodes edges; both were chosen here" in remarks
 
 
 def test_lobsters_table_says_how_far_models_were_trained_and_what_each_seed_scores(tmp_path):

@@ -96,4 +96,4 @@ def test_a_report_of_nothing_shows_the_papers_numbers_and_that_all_else_is_missi
     text = (tmp_path / "report" / "index.html").read_text()
     assert "66.18" in text
     assert "Missing: no metrics.jsonl lies beside a result." in text
-    assert capsys.readouterr().out.startswith(str(tmp_path / "report" / "index.html"))
+    assert capsys.readouterr().out.startswith(f"report   {tmp_path / 'report' / 'index.html'}")

@@ -87,6 +87,49 @@ def test_a_fleet_trains_while_the_next_one_is_begun(tmp_path):
     assert reported.keys() == set(TASKS)
 
 
+@pytest.mark.parametrize("names", [("bfs",), ("bfs", "binary_search")], ids=len)
+def test_a_turn_that_captures_again_is_made_aside_and_changes_nothing(tmp_path, names: tuple[str, ...]):
+    threads: dict[str, list[threading.Thread]] = {name: [] for name in names}
+    reported: dict[str, int] = {}
+
+    class Growing(CLRSTask):
+        """The second part of `bfs` needs larger tensors."""
+
+        part = 0
+
+        def load(self, part: int, position: int) -> None:
+            super().load(part, position)
+            self.part = part
+
+        def start(self, start) -> None:
+            super().start(start)
+            name = self.config.task
+
+            class GrowingSteps(type(self.steps)):
+                @property
+                def must_capture(steps) -> bool:
+                    return name == "bfs" and self.part == 1
+
+                def make(steps, number: int) -> None:
+                    if self.part == 1 and number == 0:
+                        threads[name].append(threading.current_thread())
+                        if name == "bfs" and len(names) > 1:  # for ever, unless the other goes on meanwhile
+                            wait_until(lambda: reported.get(names[1], 0) >= self.config.protocol.examples)
+                    super().make(number)
+
+            self.steps.__class__ = GrowingSteps
+
+    def report(trainer: Trainer) -> None:
+        reported[trainer.config.task] = trainer.examples
+
+    alone = [run_to_the_end(task.config, Path(folder))[1] for task, folder in runs_in(tmp_path / "alone", names)]
+    runs = [(Growing(task.config), folder) for task, folder in runs_in(tmp_path / "together", names)]
+    together = train_together(runs, CPU, aside=True, report=report, report_seconds=0.0)
+    assert scores(together) == scores(alone)
+    is_here = {name: thread is threading.main_thread() for name, (thread,) in threads.items()}
+    assert is_here == {"bfs": len(names) == 1, **dict.fromkeys(names[1:], True)}
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # torch's compiler looks at it
 def test_a_fleet_compiled_aside_trains_as_one_that_is_compiled_here(tmp_path, traced, monkeypatch):
@@ -98,7 +141,7 @@ def test_a_fleet_compiled_aside_trains_as_one_that_is_compiled_here(tmp_path, tr
     class Recorded:
         """A trainer that makes parts until the other has begun."""
 
-        busy, has_failed, examples = False, False, 0
+        busy, has_failed, must_capture, examples = False, False, False, 0
 
         def __init__(self, folder: RunFolder) -> None:
             self.folder = folder

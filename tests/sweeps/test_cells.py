@@ -73,7 +73,7 @@ def test_what_is_of_clrs_alone_is_refused_elsewhere(changes: dict):
 
 
 def test_a_precision_of_a_task_that_is_not_trained_is_refused():
-    with pytest.raises(ValueError, match="'dfs' has a precision of its own, and is none of the tasks"):
+    with pytest.raises(ValueError, match="'dfs' has a precision of its own, but is not among the chosen tasks"):
         configs("main", tasks=("bfs",), precision_of={"dfs": "tf32"})
 
 

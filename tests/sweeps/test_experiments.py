@@ -9,7 +9,7 @@ from relational_transformer.sweeps import EXPERIMENTS, find_experiment
 CLRS = {name: experiment for name, experiment in EXPERIMENTS.items() if set(experiment.tasks) <= set(ALGORITHMS)}
 
 
-def test_every_table_of_the_paper_is_there():
+def test_every_experiment_is_there():
     assert list(EXPERIMENTS) == [
         "main",
         "classes",
@@ -23,6 +23,7 @@ def test_every_table_of_the_paper_is_there():
         "published_baselines",
         "parameters",
         "speed",
+        "modern",
         "lobster",
         "sokoban",
         "qm9",

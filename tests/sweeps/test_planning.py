@@ -95,14 +95,14 @@ def test_a_run_whose_configuration_is_none_is_named(tmp_path: Path, content: str
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", "{", '{"task": "bfs"}', '{"task": "lobster", "model": "rt"}'])
-def test_what_cannot_be_read_elsewhere_is_named_and_passed_over(tmp_path: Path, caplog, content: str):
+def test_what_cannot_be_read_elsewhere_is_named_and_skipped(tmp_path: Path, caplog, content: str):
     (run,) = plan(tmp_path, [small_cell(seeds=(0,))], 20)
     execute(run, torch.device("cpu"))
     stranger = tmp_path / "some" / "old" / "digest" / "seed-0"
     stranger.mkdir(parents=True)
     (stranger / "config.json").write_text(content)
     assert finished_runs(tmp_path) == [run]
-    assert f"{stranger / 'config.json'} is passed over: " in caplog.text
+    assert f"{stranger / 'config.json'} is skipped: " in caplog.text
 
 
 def test_no_seed_at_a_time_is_refused(tmp_path: Path):

@@ -1,4 +1,4 @@
-"""Tiny runs of the three tasks, killed again and again: `python -m tests.torture --kills 100 --seed 0`.
+"""Tiny runs of all tasks, killed again and again: `python -m tests.torture --kills 100 --seed 0`.
 
 Each run goes on after every kill with the same command, and must end with the bits of one that nothing disturbed.
 """

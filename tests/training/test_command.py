@@ -191,8 +191,8 @@ def test_hints_of_one_seed_are_scored_by_themselves_with_the_score_of_a_test(tra
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--seed", "1"], "--seed is of --hints: say that too, or leave it out"),
-        (["--csv", "hints.csv"], "--csv is of --hints: say that too, or leave it out"),
+        (["--seed", "1"], "--seed needs --hints: add it, or leave --seed out"),
+        (["--csv", "hints.csv"], "--csv needs --hints: add it, or leave --csv out"),
         (["--hints", "--seed", "7"], "has the seeds [0, 1], not 7"),
         (["--hints", "--nodes", "0"], "test-nodes must be at least 1, got 0"),
     ],

@@ -32,7 +32,7 @@ def test_a_search_whose_workers_are_killed_ends_with_all_its_runs_and_no_folder_
         for process in (*victims, *others):
             process.start()
         for _ in victims:
-            stuck.get(timeout=300)
+            stuck.get(timeout=600)
         for victim in victims:
             victim.kill()
             victim.join()
@@ -60,7 +60,7 @@ def test_started_again_after_all_were_killed_it_trains_at_once(tmp_path, context
         for victim in victims:
             victim.start()
         for _ in victims:
-            stuck.get(timeout=300)
+            stuck.get(timeout=600)
     finally:
         for victim in victims:
             victim.kill()

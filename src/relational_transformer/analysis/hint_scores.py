@@ -24,17 +24,17 @@ from .rollout import RolledStep, roll_out
 ENDS = (0.1, 0.25, 0.5, 0.75, 1.0)
 SHARES = {f"to {high:.0%}": (low, high) for low, high in zip((0.0, *ENDS), ENDS, strict=False)}
 RANGES = ("first", *SHARES, "last")
-"""Parts of a trajectory of L steps. Step s lies where low < s / L <= high; the first and the last step are also by
-themselves."""
+"""Stretches of a trajectory of L steps: step s is in a stretch if low < s / L <= high. The first and the last step are
+stretches of their own as well."""
 
 TOLERANCE = 0.25
-"""A scalar is wrong where any of its elements is off by more than so many spreads."""
+"""A scalar is wrong if any of its elements is off by more than this many spreads."""
 
 NEVER = 2**31
-"""The first wrong step of what is never wrong."""
+"""The first wrong step of a hint that is never wrong."""
 
 DATA_SEED = 4
-"""Of the graphs that are looked at. They are not those of a test, so that nothing is chosen by its score."""
+"""The seed of the graphs. It differs from that of the test, so that no choice is made on the test set."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class HintScore:
         spread: of a scalar, the standard deviation of its true values (their size, if they are all the same).
         by_range: the score in each of `RANGES`; None where no example has such a step.
         by_step: the score at every step, from the first.
-        by_step_given_truth: the same of steps that see the true hints.
-        given_truth: the score of all these steps together.
-        wrong_given_truth: the share of these steps, of all examples, at which anything of the hint is wrong.
-        first: the share of examples in which it is wrong, and no other hint before it. Scalars, which are never quite
-            right, come before no other hint here; and several hints may be wrong at once.
-        first_step: the median, over examples in which it is ever wrong, of the first step at which it is.
+        by_step_given_truth: the same for steps that see the true hints.
+        given_truth: the score over all these steps.
+        wrong_given_truth: the share of these steps, over all examples, at which any element of the hint is wrong.
+        first: the share of examples in which this hint is wrong before all others. Several hints may be wrong at the
+            same step. Scalars are never exact, so they never count as wrong before another hint.
+        first_step: the median of the first wrong step, over examples in which the hint is ever wrong.
     """
 
     name: str
@@ -70,11 +70,11 @@ class HintScores:
     """How networks of one algorithm predict its hints on graphs of one size.
 
     Attributes:
-        nodes, examples: size and number of the graphs. Those of several networks are counted together.
-        running: how many examples have a step of each number.
+        nodes, examples: size and number of the graphs, summed over networks.
+        running: by step, the number of examples that have it.
         hints: in the order of the network's groups.
         all_right: the share of examples in which no hint but scalars is ever wrong.
-        output: the mean over networks of the score that a test has.
+        output: the score of the outputs, as in a test; the mean over networks.
     """
 
     nodes: int
@@ -88,7 +88,7 @@ class HintScores:
 def score_steps(networks: Iterable[Network], data: Trajectories, device: torch.device) -> HintScores:
     """Run networks of one algorithm over all examples twice, once on their own hints and once on the true ones.
 
-    Memory is bounded: examples go in chunks, and of a step nothing is kept but counts.
+    Memory is bounded: examples are cut into chunks, and only counts are kept of each step.
     """
     own = given_truth = None
     first_wrong: list[Tensor] = []
@@ -121,7 +121,7 @@ def evaluate_hints(
     seed: int | None = None,
 ) -> HintScores:
     """How the networks of a run predict its hints: those of all seeds that did not fail, or of one seed. Examples have
-    the form of test examples; by default they are as many and as large.
+    the form of test examples; by default also their number and size.
 
     >>> found = evaluate_hints(RunFolder("runs/bfs-rt-paper"), torch.device("cpu"), nodes=32)  # doctest: +SKIP
     """
@@ -142,7 +142,7 @@ def evaluate_hints(
 
 
 def chunks(network: Network, data: Trajectories, device: torch.device) -> Iterator[Batch]:
-    """The examples in order of length, so many at once as there is room for."""
+    """The examples in order of length, in chunks that fit into memory."""
     at_once = max(1, CHANNELS_AT_ONCE[device.type] // (data.num_nodes**2 * network.hidden_size))
     size, order = size_of_chunks(len(data), at_once), np.argsort(data.lengths, kind="stable")
     for start in range(0, len(data), size):
@@ -161,14 +161,14 @@ def _run(network: Network, batch: Batch, sums: "Sums", *, true_hints: bool) -> t
 
 
 class Sums:
-    """What scores are made of, `scores.count` of all H hints side by side, added up over examples.
+    """The counts from which scores are computed, `scores.count` of all H hints side by side, summed over examples.
 
     Attributes:
         by_step: [steps, 3, H].
         by_range: [R, 3, H].
-        wrong: at how many steps of all examples each hint is wrong, [H].
-        running: how many examples have such a step, [steps].
-        in_range: how many steps of all examples lie there, [R].
+        wrong: the number of steps, over all examples, at which each hint is wrong, [H].
+        running: the number of examples that have the step, [steps].
+        in_range: the number of steps in each range, over all examples, [R].
     """
 
     def __init__(self, groups: tuple[FeatureGroup, ...], data: Trajectories, device: torch.device) -> None:
@@ -185,7 +185,7 @@ class Sums:
         self.in_range = torch.zeros(len(RANGES), dtype=torch.long, device=device)
 
     def add(self, step: RolledStep, lengths: Tensor) -> Tensor:
-        """Count a step, and say of which examples it is wrong, bool [B, H]."""
+        """Count a step. Returns whether each hint of each example is wrong, bool [B, H]."""
         found = [self._tally(group, step.logits[group.key], step.truth[group.key]) for group in self.groups]
         is_running = step.is_running
         counts = torch.cat([counts for counts, _ in found], dim=-1)  # [B, 3, H]
@@ -219,7 +219,7 @@ class Sums:
 
 
 def ranges_of(step: int, lengths: Tensor) -> Tensor:
-    """In which of `RANGES` step number `step` lies in trajectories of so many steps [B], bool [B, R]."""
+    """Whether step number `step` is in each of `RANGES`, for trajectories of these lengths [B]; bool [B, R]."""
     share = step / lengths.clamp(min=1).double()
     within = [(low < share) & (share <= high) for low, high in SHARES.values()]
     return torch.stack([torch.full_like(within[0], step == 1), *within, lengths == step], dim=-1)
@@ -236,7 +236,7 @@ def spread(data: Trajectories, name: str) -> float:
 
 
 def _summary(data: Trajectories, own: Sums, given_truth: Sums, first_wrong: np.ndarray, output: float) -> HintScores:
-    """`first_wrong` [examples, H] says at which step each hint is wrong first."""
+    """`first_wrong` [examples, H] is the step at which each hint is wrong first."""
     types = [group.type for group in own.groups for _ in group.names]
     is_decision = [kind != Type.SCALAR for kind in types]
     earliest = first_wrong.min(1, where=is_decision, initial=NEVER)

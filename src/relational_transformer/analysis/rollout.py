@@ -1,4 +1,4 @@
-"""A network let run on its own hints: what it says at every step, beside what is true."""
+"""The predictions of a network that runs on its own hints, step by step, beside the truth."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -21,11 +21,11 @@ class RolledStep(NamedTuple):
     """One step of a network, and the hints that it should have predicted.
 
     Attributes:
-        number: of these hints, from 1; hint 0 is given.
-        logits: of the hints, packed [B, ...].
+        number: the number of these hints, from 1; hint 0 is given.
+        logits: the logits of the hints, packed [B, ...].
         truth: the true hints of this number, packed [B, ...].
-        is_running: which examples have a hint of this number, bool [B].
-        outputs: logits of the outputs, as of each example's last step so far.
+        is_running: whether an example has a hint of this number, bool [B].
+        outputs: the logits of the outputs after each example's last step so far.
     """
 
     number: int
@@ -37,9 +37,8 @@ class RolledStep(NamedTuple):
 
 @torch.no_grad()
 def roll_out(network: Network, batch: Batch, *, true_hints: bool = False) -> Iterator[RolledStep]:
-    """All steps that the longest example needs, one after the other; memory does not grow with their number.
-
-    A step sees the hints that the step before predicted, or with `true_hints` the true ones.
+    """Yields every step that the longest example needs; memory does not grow with their number. A step sees the hints
+    predicted by the previous step, or with `true_hints` the true ones.
     """
     encoded = network.encode_inputs(batch.inputs, batch.node_mask)
     carry = network.initial_carry(encoded)
@@ -55,12 +54,13 @@ def roll_out(network: Network, batch: Batch, *, true_hints: bool = False) -> Ite
 
 
 class PredictedHint(NamedTuple):
-    """A hint of B examples as a network predicts it, beside the true one. Hint 0 is given: it is the true one in both.
+    """A hint of B examples as a network predicts it, beside the true one. Entry 0 is given, so it is the true hint in
+    both.
 
     Attributes:
-        predicted: what the network decides, in the form of the data, [T, B, ...].
-        probabilities: over the nodes of a pointer or a mask_one, over the classes of a categorical, of a mask being 1;
-            with a last axis of N more than the data has where it is a pointer. None of a scalar.
+        predicted: the decisions of the network, in the form of the data, [T, B, ...].
+        probabilities: for a pointer (with a further axis of N) or a mask_one over the nodes, for a categorical over
+            the classes, for a mask of being 1; None for a scalar.
         truth: the true hint, [T, B, ...].
         counted: which elements are scored, bool [T, B], [T, B, N] or [T, B, N, N]: those of predicted hints that have a
             meaning, before the example has ended. A mask_one is one element for a whole graph.
@@ -73,8 +73,8 @@ class PredictedHint(NamedTuple):
 
 
 class Predictions(NamedTuple):
-    """What a network says of some examples, by name: hints at every step, and what it decides of outputs, [B, ...]; and
-    the score that a test would have on them."""
+    """What a network predicts for some examples, by name: hints at every step, and the decisions of outputs, [B, ...];
+    and the score of the outputs, as in a test."""
 
     hints: dict[str, PredictedHint]
     outputs: dict[str, np.ndarray]
@@ -82,7 +82,7 @@ class Predictions(NamedTuple):
 
 
 def predict_steps(network: Network, data: Trajectories, *, true_hints: bool = False) -> Predictions:
-    """Everything that a network says of a few examples; memory grows with the number of steps.
+    """All predictions of a network for a few examples; memory grows with the number of steps.
 
     >>> from relational_transformer.clrs import sample
     >>> from relational_transformer.processors import Settings

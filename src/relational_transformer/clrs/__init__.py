@@ -1,4 +1,4 @@
-"""CLRS-30: thirty classical algorithms as training data. numpy is all it needs; numba makes it fast."""
+"""CLRS-30: thirty classical algorithms as training data. It needs only numpy; numba makes it fast."""
 
 from relational_transformer.clrs.dataset import SPLITS, SplitName, canonical
 from relational_transformer.clrs.samples.blocks import TrainingBlock, training_block, training_blocks

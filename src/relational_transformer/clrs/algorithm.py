@@ -20,15 +20,16 @@ class Algorithm:
     Attributes:
         draw: (stream, count, length) -> `Drawn`, the next `count` examples of the stream.
         features: `Drawn` -> the input features by name, float or integer arrays, batch first.
-        trace: compiled (example, drawn, hints, outputs, row) -> row. Runs one example, writes a row of every hint for
-            each step from `row` on, writes the outputs at `example`, and gives back the first row it did not use.
-        longest: `Drawn` -> a number of steps that no trace of these examples can exceed. Compiled code writes without
-            looking, so this has to be right; where only a wasteful number would be, the trace looks, and gives up with
-            `OUT_OF_ROWS` for want of room, to be run again with more.
-        shortest: the smallest length that makes sense.
-        draw_varied: `draw` as the modern protocol has it in training and validation, with more variety; the same where
-            None.
-        shortest_varied: the smallest length that `draw_varied` takes; `shortest` where None.
+        trace: compiled (example, drawn, hints, outputs, row) -> row. Runs one example, writes a row of every hint
+            for each step from `row` on, writes the outputs at `example`, and returns the first row that it did not
+            use.
+        longest: `Drawn` -> a number of steps that no trace of these examples can exceed. Compiled code writes
+            without checking bounds, so this must be right. Where only a wasteful bound is certain, the trace checks,
+            and returns `OUT_OF_ROWS` to be run again with more room.
+        shortest: the smallest valid length.
+        draw_varied: `draw` for training and validation of the modern protocol, with more variety; None for the same
+            `draw`.
+        shortest_varied: the smallest length that `draw_varied` takes; None for `shortest`.
     """
 
     draw: Draw

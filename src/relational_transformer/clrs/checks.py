@@ -38,7 +38,7 @@ def check_memory(num_samples: int, bytes_of_one: int) -> None:
     available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if num_samples * bytes_of_one > available:
         raise ValueError(
-            f"The num_samples is {num_samples}; their inputs take {num_samples * bytes_of_one / 2**30:,.0f} GiB, and "
+            f"The inputs of num_samples={num_samples} examples take {num_samples * bytes_of_one / 2**30:,.0f} GiB, and "
             f"this machine has {available / 2**30:,.0f}. Draw fewer at a time, or use stream."
         )
 

@@ -1,10 +1,10 @@
-"""numba where it is installed, plain Python where it is not: the same source runs either way.
+"""Compiles with numba if it is installed; otherwise the same source runs as plain Python.
 
-Compiling all thirty algorithms takes minutes, so the machine code is kept on disk. numba's own cache would go on
-answering with old code after a file that a cached function *calls* was edited; here the cached functions carry a digest
-of every source file that can end up in them, so an edit is always seen.
+Compiling all thirty algorithms takes minutes, so the machine code is kept on disk. numba's own cache returns old
+code after an edit of a file that a cached function *calls*. Here the name of a cached function has a digest of every
+source file that it may contain, so an edited function is always compiled again.
 
-While compiled code runs, Python's other threads do, too: examples are made beside training.
+Compiled code lets Python's other threads run, so examples are made beside training.
 """
 
 import functools
@@ -25,14 +25,14 @@ HAVE_NUMBA = numba is not None
 
 
 def compiled(function: Function) -> Function:
-    """Compile a function for use inside other compiled functions; without numba, leave it as it is."""
+    """Compile a function for use inside other compiled functions. Without numba it is returned unchanged."""
     return function if numba is None else cast(Function, numba.njit(function))
 
 
 def compiled_entry(function: Callable[..., Any], name: str, **names: Any) -> Callable[..., Any]:
     """Compile `function` under its own `name`, with `names` added to its globals, and keep the result on disk.
 
-    The names bind what differs from one algorithm to the next (the trace to run), so that one loop serves all of them.
+    The names bind what differs between algorithms (the trace to run), so that one loop serves all of them.
     """
     if not isinstance(function, FunctionType):
         raise TypeError(f"compiled_entry needs a plain Python function, not {function!r}")
@@ -53,7 +53,7 @@ def entry(function: Function) -> Function:
 
 @functools.cache
 def _source_digest(own_file: str) -> str:
-    """Digest of the file an entry stands in, of this one, and of those whose functions it may call."""
+    """The digest of the file of an entry, of this file, and of those whose functions the entry may call."""
     folder = Path(__file__).parent
     sha = hashlib.sha256()
     for path in (

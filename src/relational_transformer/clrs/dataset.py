@@ -80,13 +80,14 @@ def canonical(
     protocol: ProtocolName = "paper",
     cache: Path | str | None = None,
 ) -> Trajectories:
-    """A canonical split of an algorithm. It is made once, and afterwards mapped into memory from the cache (read only).
+    """A canonical split of an algorithm. It is made once and then mapped into memory from the cache, read only.
 
     Args:
         name: one of `ALGORITHMS`.
         split: "train" (10,000 examples of length 16), "val" (32 times the algorithm's multiplier, of length 16) or
-            "test" (as many, of length 64). By the modern protocol there is no "train", twice as much "val", with all
-            that varies in training, and the same "test" in the modern form; strings have 20 and 80 characters.
+            "test" (as many, of length 64). The modern protocol has no "train"; its "val" has twice as many examples,
+            drawn as in training, and its "test" has the same examples in the modern form. Strings have 20 and 80
+            characters.
         num_samples: another number of examples of the same seed; 1,000 for dm-clrs' own training set.
         version: features of dm-clrs "1.0", as in the paper, or "2.0"; the examples are the same.
         protocol: "paper" or "modern".

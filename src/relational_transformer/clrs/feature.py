@@ -6,12 +6,12 @@ from enum import StrEnum
 from typing import Literal
 
 FeatureVersion = Literal["1.0", "2.0"]
-"""Whose features: "1.0" is what the paper used; dm-clrs 2.x adds quickselect's `pivot` hint and counts the
+"""The version of the features: "1.0" is what the paper used; dm-clrs 2.x adds quickselect's `pivot` hint and counts the
 nodes of a string-matching example, where 1.0 counts the characters of the haystack."""
 
 ProtocolName = Literal["paper", "modern"]
-"""Whose data: "paper" is the benchmark's original protocol of 2022, which the paper used; "modern" is that of Ibarz et
-al., *A Generalist Neural Algorithmic Learner* (2022), which most work since has used."""
+"""The form of the data: "paper" is the benchmark's original protocol of 2022, which the paper used; "modern" is that of
+Ibarz et al., *A Generalist Neural Algorithmic Learner* (2022), which most work since has used."""
 
 
 class Stage(StrEnum):
@@ -39,7 +39,7 @@ class Location(StrEnum):
 
 
 class Type(StrEnum):
-    """What values a feature takes. A `mask` may be -1 where it has no meaning; so may one entry of a `categorical`.
+    """What values a feature takes. A `mask` is -1 where it has no meaning, and so is one entry of a `categorical`.
 
     A `permutation_pointer` is a one-hot matrix: row i marks the node before node i in a cyclic order.
 

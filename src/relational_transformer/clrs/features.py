@@ -1,4 +1,4 @@
-"""Input features: what a model sees of what was drawn.
+"""Input features: what a model sees of the drawn inputs.
 
 Each function takes the drawn arrays of a batch and gives the features by name, in the order of the specs.
 """

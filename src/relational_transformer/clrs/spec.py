@@ -1,4 +1,4 @@
-"""What every algorithm takes, produces and shows on the way: `SPECS[algorithm][feature] -> FeatureSpec`.
+"""The inputs, outputs and hints of every algorithm: `SPECS[algorithm][feature] -> FeatureSpec`.
 
 The words are dm-clrs' own (`input`, `node`, `mask_one`, ...), and so is the order of the features: inputs, outputs,
 hints.
@@ -369,7 +369,7 @@ _MODERN: dict[str, Spec] = {
 
 
 def spec_of(name: str, version: FeatureVersion | None = None, *, protocol: ProtocolName = "paper") -> Spec:
-    """Features of an algorithm as a protocol has them.
+    """The features of an algorithm under a protocol.
 
     Args:
         name: one of `ALGORITHMS`.

@@ -103,7 +103,7 @@ class HintRecorder:
         capacity, num_samples = next(iter(self._hints.values())).shape[:2]
         if steps <= capacity:
             return
-        # Zeros that nobody writes to take up no memory, so there is no harm in room for longer traces yet to come.
+        # Zeros that are never written take no memory, so room for longer traces costs nothing.
         steps = 2 * steps
         grown = allocate(self._spec, Stage.HINT, (steps, num_samples), self._num_nodes)
         for name, array in self._hints.items():

@@ -1,4 +1,4 @@
-"""`rt data`: make the CLRS-30 data, or look at one example of it."""
+"""`rt data`: make the CLRS-30 data, or show one example of it."""
 
 import os
 from dataclasses import dataclass
@@ -24,12 +24,15 @@ from relational_transformer.files import cache_folder
 @dataclass(frozen=True)
 class DataArguments:
     """Make the canonical data of CLRS-30 algorithms, as the paper used it, and keep it in a cache. Data in the cache is
-    checked, and made again if it is damaged. With --show, print one small example of an algorithm, step by step."""
+    checked, and made again if it is damaged. Training makes what it needs by itself.
+
+    With --show, print one small example of an algorithm instead: its inputs, the hints of every step, and its outputs.
+    """
 
     algorithms: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """The algorithms, for instance bfs or insertion_sort; by default all thirty (6 GB)."""
+    """The algorithms, such as bfs or insertion_sort; by default all thirty (6 GB). A wrong name lists them."""
     show: bool = False
-    """Print one example of each named algorithm, step by step, and make no data."""
+    """Print one example of each of the algorithms, step by step, and make no data."""
     length: int | None = None
     """With --show: the size of the example; 8 by default, 20 for string matchers of the modern protocol."""
     seed: int = 9
@@ -38,16 +41,16 @@ class DataArguments:
     """The data of the paper, or of the modern protocol. The modern protocol trains on fresh examples, so it has no
     train split."""
     splits: tuple[SplitName, ...] = ()
-    """The splits to make: train, val and test; by default all that the protocol has."""
+    """The splits to make; by default all that the protocol has."""
     train_samples: int = SPLITS["train"].num_samples
     """Training examples of each algorithm: 10,000 in the paper, 1,000 in dm-clrs."""
     version: FeatureVersion | None = None
-    """The features of dm-clrs 1.0, as in the paper, or of 2.0, which adds a hint to quickselect. The modern protocol
-    always has those of 2.0."""
+    """The features of dm-clrs 1.0, as in the paper, or of 2.0, which adds a hint to quickselect; by default 1.0,
+    but 2.0 for the modern protocol."""
     cache: Path | None = None
     """The folder of the cache; by default $RT_CACHE, or ~/.cache/relational_transformer."""
     processes: int = os.cpu_count() or 1
-    """The number of processes that make data."""
+    """The number of processes that make data; by default all cores."""
 
 
 def run(arguments: DataArguments) -> None:

@@ -14,8 +14,9 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from relational_transformer.files import write_atomically
+from relational_transformer.files import check_replaceable, write_atomically
 from relational_transformer.fleet.precision import default_device, find_device
+from relational_transformer.nn.checks import shown
 from relational_transformer.runs import RunFolder
 from relational_transformer.runs.task import Evaluation
 from relational_transformer.tasks import find_task, kind_of
@@ -30,26 +31,28 @@ WIDTH = 108
 @dataclass(frozen=True)
 class EvaluateArguments:
     """Test the best parameters of every seed of a run on its test set, or on graphs of another size, number or seed.
+    Scores are those of the task: see rt train --help, rt train lobster --help and rt train qm9 --help.
 
-    With --hints, see where it goes wrong: the score of every hint of an algorithm from the first step of a trajectory
-    to the last, which hint is the first to be wrong and when, and how often a step is wrong that is given the true
-    hints, which tells a step that was never learnt from errors that add up. Several seeds are counted together.
+    With --hints, find out where a run on CLRS-30 goes wrong: the score of every hint from the first step of a
+    trajectory to the last, which hint is wrong first and when, and how often a step is wrong that sees the true hints.
+    A step that is often wrong was never learnt; otherwise errors add up. Seeds are counted together.
     """
 
     run: Annotated[Path, tyro.conf.Positional]
     """The folder of a run."""
     nodes: tuple[int, ...] = ()
-    """The number of nodes of a graph (lobster: of its spine), one size or several; by default that of the run's
-    protocol (with --hints, those of its validation and of its test)."""
+    """The number of nodes of a graph (lobster graphs: of its spine), one or several; by default that of the run's test
+    set (with --hints, of its validation and test sets)."""
     examples: int | None = None
-    """The number of graphs, times the algorithm's multiplier; by default that of the run's protocol."""
+    """The number of graphs, times the algorithm's canonical multiplier (1, 32 or 64); by default as in the run's test
+    set."""
     data_seed: int | None = None
-    """The seed of the graphs; by default 3, that of the canonical test set, and with --hints 4, so that
-    nothing is chosen by the test set."""
+    """The seed of the graphs; by default that of the run's test set (3 on CLRS-30). With --hints it is 4 by default, so
+    that no choice is made on the test set."""
     device: str = field(default_factory=default_device)
     """cuda, cuda:1 or cpu; by default a CUDA device if there is one."""
     hints: bool = False
-    """Score every hint by step."""
+    """Print the score of every hint by step."""
     seed: int | None = None
     """With --hints: the seed of the run to look at; by default all that did not fail."""
     csv: Path | None = None
@@ -65,7 +68,7 @@ def run(arguments: EvaluateArguments) -> None:
         return
     unused = [name for name in ("seed", "csv") if getattr(arguments, name) is not None]
     if unused:
-        raise ValueError(f"--{unused[0]} is of --hints: say that too, or leave it out")
+        raise ValueError(f"--{unused[0]} needs --hints: add it, or leave --{unused[0]} out")
     for nodes in arguments.nodes or (None,):
         kind = find_task(kind_of(task))
         show(kind.evaluate(folder, device, nodes, arguments.examples, arguments.data_seed))
@@ -89,10 +92,14 @@ def show(found: Evaluation) -> None:
 def show_hints(arguments: EvaluateArguments, folder: RunFolder, task: str, device: Any) -> None:
     """Print a table of hints for every size, and write the file that was asked for."""
     if kind_of(task) != "clrs":
-        raise ValueError(f"{folder.path} holds a run on {task}, which has no hints: --hints is for tasks of CLRS-30")
+        raise ValueError(
+            f"{folder.path} holds a run on {shown(task)}, which has no hints: --hints is for tasks of CLRS-30"
+        )
     from relational_transformer.analysis.hint_scores import evaluate_hints
     from relational_transformer.training import TrainConfig
 
+    if arguments.csv is not None:
+        check_replaceable(arguments.csv)  # now, and not after everything has been scored
     config = folder.read_config(TrainConfig.from_dict)
     sizes = arguments.nodes or (config.protocol.validation_nodes, config.protocol.test_nodes)
     console = Console(width=None if sys.stdout is not None and sys.stdout.isatty() else WIDTH)
@@ -144,11 +151,11 @@ def _percent(share: float) -> str:
 
 
 LEGEND = """\
-In percent; ± for scalars: their mean error in standard deviations of the true values.
-wrong first   graphs in which it is wrong and no other hint is before it; scalars come before none
-from step     median of the first wrong step of the graphs in which it is ever wrong
+In percent; for scalars with ±, the mean error in standard deviations of the true values.
+wrong first   share of graphs in which this hint is wrong before all others (a scalar never is)
+from step     median of the first wrong step, over graphs in which this hint is ever wrong
 given truth   score of steps that see the true hints
-wrong steps   of those steps, such at which anything of the hint is wrong"""
+wrong steps   share of those steps at which any element of the hint is wrong"""
 
 
 def hints_csv(found: Iterable["HintScores"]) -> str:

@@ -17,15 +17,15 @@ from relational_transformer.sokoban.trained import evaluate_run, levels_of_run
 
 @dataclass(frozen=True)
 class EvaluateSokobanArguments:
-    """Let the best agent of every seed of a run play every test level twice: once with sampled actions, once with the
-    most probable ones. Print the shares of levels that it solves."""
+    """Let the best agent of every seed of a run play every test level twice: with sampled actions and with the most
+    probable ones (greedy). Print the share of levels that it solves within 120 steps."""
 
     run: Annotated[Path, tyro.conf.Positional]
     """The folder of a run."""
     levels: Path | None = None
-    """A Boxoban folder with the levels; by default the run's own."""
+    """A Boxoban folder with other levels; by default the run's own."""
     split: str = "test"
-    """Which levels: train, valid or test."""
+    """The levels: train, valid or test."""
     device: str = field(default_factory=default_device)
     """cuda, cuda:1 or cpu; by default a CUDA device if there is one."""
 

@@ -38,11 +38,12 @@ KEYS = {"up": 1, "down": 2, "left": 3, "right": 4, " ": 0}
 class PlayArguments:
     """Play Sokoban in the terminal: watch the agent of a run, replay moves, or play yourself with the arrow keys.
 
-    An agent plays as it did in its test: with the test's levels and random numbers. On another device than that of the
-    test, rounding differs.
+    Push every box onto a target within 120 steps: () is the player, [] a box (yellow, and green on a target), <> a
+    target. Without a run and without --moves you play: arrows move, space waits, r restarts the level, n goes to the
+    next level, q ends.
 
-    Without a run and without --moves you play: arrows move, space waits, r restarts the level, n is the next level, q
-    ends.
+    An agent plays as in its test, with the test's levels and random numbers. On another device than that of the test,
+    rounding may change an action.
     """
 
     game: Annotated[Literal["sokoban"], tyro.conf.Positional]
@@ -52,13 +53,13 @@ class PlayArguments:
     moves: str | None = None
     """Moves to replay: the letters u, d, l, r, and w to wait."""
     levels: Path | None = None
-    """A Boxoban folder with the test levels; by default the run's own test levels, or generated ones without a run."""
+    """A Boxoban folder with test levels; by default those of the run, or generated ones without a run."""
     level: int = 0
     """The number of the level, from 0."""
     seed: int | None = None
     """The seed of the run whose agent plays; by default the first that did not fail."""
     greedy: bool = False
-    """Take the most probable action in every step, instead of sampling."""
+    """Take the most probable action in every step instead of sampling."""
     delay: float = 0.2
     """Seconds between two steps."""
     gif: Path | None = None

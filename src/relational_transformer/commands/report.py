@@ -21,24 +21,26 @@ BEGIN, END = "<!-- results: begin (made by rt report) -->", "<!-- results: end -
 
 @dataclass(frozen=True)
 class ReportArguments:
-    """Print all results beside the paper's numbers, write them into a Markdown file, or write a whole report.
+    """Print all results beside the paper's numbers, write them into a Markdown file (--write), or write a whole report
+    (--out): a folder with index.html, a page of all tables and figures that loads nothing, with the tables as Markdown,
+    CSV and LaTeX, and with the figures as SVG.
 
-    A whole report (--out) is a folder with index.html, a page of all tables and figures that needs no network, with the
-    tables as Markdown, CSV and LaTeX, and with the figures as SVG.
+    A table has our mean ± the standard deviation over seeds, the paper's, and the difference with its 95% interval. "In
+    the noise" says whether Welch's t-test, corrected by Holm, finds no difference at level 0.05.
     """
 
     results: Annotated[Path, tyro.conf.Positional] = Path("results")
-    """A folder with results or runs. Every result.json below it is read."""
+    """A folder with results or runs; every result.json below it is read."""
     table: str | None = None
     """A table of the paper: main, deviations, classes, transformer, single_layer, pointers, core_node, edge_updates,
     train_size, untuned, published_baselines, parameters, speed, lobster or sokoban; modern and modern_classes, the
     results of the modern protocol; or qm9, beside published errors. By default, every result."""
     models: tuple[str, ...] = ()
-    """With --table: only these of its models, for instance rt."""
+    """With --table: only these of its models, such as rt."""
     format: Literal["markdown", "csv", "latex"] = "markdown"
     """The format in which tables are printed."""
     write: Path | None = None
-    """A Markdown file: the tables replace what is between its two marks (see docs/results.md)."""
+    """A Markdown file in which the tables replace what is between two marks, as in docs/results.md."""
     out: Path | None = None
     """A folder to write the whole report to."""
 

@@ -22,20 +22,23 @@ from .train_run import changes_of
 
 @dataclass(frozen=True)
 class ReproduceArguments:
-    """Train the runs of a table of the paper, or some of them, and print the table, the paper's numbers beside ours.
+    """Train the runs of a table of the paper, or some of them, and print the table with the paper's numbers beside
+    ours.
 
-    Experiments: main, classes, transformer, single_layer, pointers, core_node, edge_updates, train_size, untuned,
-    published_baselines, parameters, speed, lobster, sokoban; and, not in the paper, modern (CLRS-30 by the protocol
-    that is usual since 2022) and qm9. They share runs: a run that has a result is never trained again. Killed at any
-    moment, the same command resumes from the last checkpoints.
+    Experiments of the paper: main, classes, transformer, single_layer, pointers, core_node, edge_updates, train_size,
+    untuned, published_baselines, parameters, speed, lobster, sokoban. Others: modern (CLRS-30 by the protocol in use
+    since 2022) and qm9 (extra molecules).
+
+    Experiments share runs, and a run that has a result is never trained again. A killed command resumes from the last
+    checkpoints. Begin with --plan: the whole table main costs 132,106 PFLOP.
     """
 
     experiment: Annotated[str, tyro.conf.Positional]
-    """The experiment; --plan prints what it costs."""
+    """The experiment."""
     tasks: tuple[str, ...] = ()
-    """Only these of its tasks; `core` is the paper's eight."""
+    """Only these of its tasks; core is the paper's eight."""
     models: tuple[str, ...] = ()
-    """Only these of its models; `pgn_combined` is pgn and pgn_masked."""
+    """Only these of its models; pgn_combined is pgn and pgn_masked."""
     seeds: int | None = None
     """The number of seeds of each; by default that of the paper."""
     examples: int | None = None
@@ -45,11 +48,11 @@ class ReproduceArguments:
     out: Path = Path("runs/reproduce")
     """The folder of all runs; on a cluster, on storage that its machines share."""
     seeds_together: int = 20
-    """Seeds per fleet: they are trained together."""
+    """The largest number of seeds that are trained together as a fleet."""
     precision: Precision = "tf32"
-    """tf32 (the same as fp32 on a CPU), bf16, fp32 or fp64."""
+    """The precision of all runs; bf16 is the fastest. tf32 is fp32 on a CPU."""
     precision_of: dict[str, Precision] = field(default_factory=dict)
-    """CLRS-30: tasks with a precision of their own, such as `minimum tf32 insertion_sort tf32`."""
+    """CLRS-30: the precision of single tasks, such as minimum tf32 insertion_sort tf32."""
     learning_rate: float | None = None
     """CLRS-30: the learning rate of all models, in place of their own."""
     weight_decay: float | None = None
@@ -58,14 +61,14 @@ class ReproduceArguments:
     """CLRS-30: the layers of all models, in place of their own."""
     schedule: Annotated[Schedule, tyro.conf.arg(name="")] = CONSTANT
     compile: CompileMode = "auto"
-    """Whether to compile the training step; auto does so on CUDA, and in long runs on a CPU."""
+    """Compile training steps; auto: on CUDA, and in long runs on a CPU."""
     protocol: Literal["paper", "modern"] | None = None
-    """CLRS-30: the paper's protocol, or the modern one, whose results are in the table `modern` of rt report; by
-    default that of the experiment."""
+    """CLRS-30: the paper's protocol or the modern one; by default that of the experiment. rt report has tables of their
+    own for modern results."""
     recipe: Literal["original", "batched"] = "original"
-    """Sokoban: one game at a time as in the paper, or many games, which is faster."""
+    """Sokoban: one game at a time as in the paper, or 64 games at once, which is much faster."""
     levels: Path | None = None
-    """Sokoban: a Boxoban folder, which has the paper's levels; by default levels are generated."""
+    """Sokoban: a Boxoban folder, which has the paper's levels; by default easier levels are generated."""
     where: Annotated[EngineOptions, tyro.conf.arg(name="")] = field(default_factory=EngineOptions)
 
 

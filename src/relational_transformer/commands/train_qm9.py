@@ -18,12 +18,12 @@ TargetName = Literal["mu", "alpha", "homo", "lumo", "gap", "r2", "zpve", "u0", "
 
 @dataclass(frozen=True)
 class TrainQm9Arguments:
-    """Train many seeds of the relational transformer to predict a property of QM9's small organic molecules from their
-    bonds and distances: 110,000 molecules for training, 10,000 for validation, and the other 10,831 for the test of the
-    best parameters. Scores are mean absolute errors in the property's unit.
+    """Predict a property of QM9's small organic molecules from their bonds and distances, with the Relational
+    Transformer: 110,000 molecules for training, 10,000 for validation, and the other 10,831 for the test of the best
+    parameters. A score is a mean absolute error in the property's unit; lower is better.
 
-    Needs the package qm9pack (extra `molecules`). The run is a folder. Killed at any moment, the same command goes on
-    from the last checkpoint and ends with the same numbers.
+    The molecules come with the extra molecules (pip install '.[molecules]'). A killed run resumes from the last
+    checkpoint with the same command, and ends with the same numbers.
     """
 
     target: TargetName = "gap"
@@ -32,17 +32,17 @@ class TrainQm9Arguments:
     rotational constants (a, b, c, GHz)."""
     run: Annotated[RunOptions, tyro.conf.arg(name="")] = field(default_factory=lambda: RunOptions(schedule=WARMUP))
     epochs: int | None = None
-    """Times that each seed goes through the training set; 200 by default."""
+    """Passes of each seed over the training set; 200 by default."""
     validation_interval: int | None = None
-    """A validation after so many molecules, in whole batches; by default, after every epoch."""
+    """Molecules between two validations, rounded to whole batches; by default one epoch."""
     train_molecules: int | None = None
-    """Size of the training set; 110,000 by default."""
+    """The number of molecules of the training set; 110,000 by default."""
     validation_molecules: int | None = None
-    """10,000 by default."""
+    """The number of molecules of the validation set; 10,000 by default."""
     test_molecules: int | None = None
-    """By default all that are left."""
+    """The number of molecules of the test set; by default all others."""
     split_seed: int | None = None
-    """By which the molecules are drawn; 0 by default. All seeds of a run have the same."""
+    """The seed by which the three sets are drawn, for all seeds of a run; 0 by default."""
     settings: Annotated[MoleculeSettings, tyro.conf.arg(name="")] = field(default_factory=MoleculeSettings)
 
 
@@ -54,9 +54,9 @@ def run(arguments: TrainQm9Arguments) -> None:
 
 
 def protocol_of(arguments: TrainQm9Arguments) -> QM9Protocol:
-    """The protocol that is meant: 200 epochs and a validation after each of them, unless something else is said."""
+    """The protocol of these options. By default it has 200 epochs and a validation after each."""
     names = ("train_molecules", "validation_molecules", "test_molecules", "split_seed")
     protocol = replace(QM9Protocol(), **changes_of(arguments, *names))
     epochs = QM9Protocol.examples // QM9Protocol.train_molecules if arguments.epochs is None else arguments.epochs
-    interval = arguments.validation_interval or protocol.train_molecules
+    interval = protocol.train_molecules if arguments.validation_interval is None else arguments.validation_interval
     return replace(protocol, examples=epochs * protocol.train_molecules, validation_interval=interval)

@@ -26,22 +26,22 @@ class RunOptions:
     """The options that all tasks have."""
 
     seeds: int = 1
-    """Seeds per fleet: they are trained together."""
+    """The number of seeds, which are trained together as a fleet."""
     first_seed: int = 0
     """The first seed; the others are the numbers after it."""
     out: Path | None = None
     """The folder of the run; by default one in runs/, named after task and model."""
     schedule: Annotated[Schedule, tyro.conf.arg(name="")] = CONSTANT
     precision: PrecisionChoice = "auto"
-    """auto is bf16 on GPUs that have the fused kernels, tf32 on other GPUs, and fp32 on a CPU."""
+    """auto: bf16 on GPUs that have the fused kernels, tf32 on other GPUs, fp32 on a CPU."""
     compile: CompileMode = "auto"
-    """Whether to compile training steps; auto does so on CUDA, and in long runs on a CPU."""
+    """Compile training steps; auto: on CUDA, and in long runs on a CPU."""
     device: str = field(default_factory=default_device)
     """cuda, cuda:1 or cpu; by default a CUDA device if there is one."""
     checkpoint_seconds: float = 60.0
     """Seconds between two checkpoints. The last one is written when the run ends."""
     tensorboard: bool = False
-    """Also write learning curves for TensorBoard into the folder of the run, during training."""
+    """Write learning curves for TensorBoard into the folder of the run, during training (extra tensorboard)."""
 
     def as_config(self) -> dict[str, Any]:
         """The options that are part of a configuration."""
@@ -83,7 +83,7 @@ def train_and_show(
         _draw(task, folder, metrics, result)
     if all(row["failed"] for row in result["seeds"]):
         raise FloatingPointError(
-            f"every seed of {folder.path} has failed: its loss was no finite number; another run may do with a smaller "
+            f"every seed of {folder.path} has failed: its loss was not finite; try another run with a smaller "
             "--learning-rate or another --precision"
         )
 

@@ -16,19 +16,20 @@ from .train_run import RunOptions, changes_of, train_and_show
 
 @dataclass(frozen=True)
 class TrainSokobanArguments:
-    """The paper's third experiment: train Working Memory Graph agents to push four boxes onto four targets within 120
-    steps, and test them on 1,000 levels. The input has no graph; edges are latent. The paper's agents leave 34% of the
-    levels unsolved with a transformer, 29% with the Relational Transformer.
+    """The paper's third experiment: train Working Memory Graph (WMG) agents to push four boxes onto four targets within
+    120 steps, and test them on 1,000 levels. The input has no graph; edges are latent.
 
-    A run is a folder. Killed at any moment, the same command resumes from the last checkpoint and ends with the same
-    numbers.
+    A score is the share of test levels that an agent solves. The paper's agents leave 34% unsolved with a transformer
+    and 29% with the Relational Transformer. A killed run resumes from the last checkpoint with the same command, and
+    ends with the same numbers.
+
+    Options from --size on are sizes of the agent.
     """
 
     model: Model = "rt"
     """The Relational Transformer inside the agent, or the standard transformer that it replaces."""
     recipe: Literal["batched", "original"] = "batched"
-    """batched: many games at once; original: WMG's numbers, one game with an update every 4 steps, which takes weeks.
-    The options below change single numbers of the recipe."""
+    """batched: 64 games at once; original: WMG's numbers, one game with an update every 4 steps, which takes weeks."""
     levels: Path | None = None
     """A Boxoban folder (https://github.com/google-deepmind/boxoban-levels), which has the paper's levels; by default
     easier levels are generated."""
@@ -36,18 +37,19 @@ class TrainSokobanArguments:
     steps: int | None = None
     """Steps that each seed plays; 10 million by default."""
     games: int | None = None
-    """Games that each seed plays at once. The default learning rate grows with the square root of this number."""
+    """Games that each seed plays at once; by default those of the recipe."""
     window: int | None = None
-    """Steps of each game between two updates."""
+    """Steps of each game between two updates; 4 by default."""
     size_classes: int | None = None
-    """The largest number of classes into which games are sorted by the size of their levels. Each class is padded to
-    its largest level."""
+    """The largest number of classes into which games are sorted by the size of their levels; by default that of the
+    recipe, 2 or 1. Each class is padded to its largest level."""
     learning_rate: float | None = None
     """Adam's learning rate; by default 1.6e-5 times the square root of the number of games."""
     gradient_clip: float | None = None
     """The norm to which the gradient of a seed is clipped; 512 by default."""
     report_interval: int | None = None
-    """Steps between two reports of the share of solved levels. The parameters after the best interval are tested."""
+    """Steps between two reports of the share of solved levels; 100,000 by default. The parameters after the best
+    interval are tested."""
     train_levels: int = SokobanConfig.train_levels
     """The number of generated training levels, without --levels."""
     test_levels: int = SokobanConfig.test_levels

@@ -61,23 +61,24 @@ BOUNDS = {
 
 @dataclass(frozen=True)
 class TuneArguments:
-    """Search the paper's grid of a model. Start the command once or fifty times, on one machine or many: workers with
-    the same --storage work on the same search. A killed worker loses only its current trial, which another worker runs
-    again. A worker ends when the search ends, so the last ones wait for each other.
+    """Search the paper's grid of hyperparameters of a model. A trial trains one configuration on all --tasks; its score
+    is the mean of their test scores, from 0 to 1, on data that no other trial uses.
 
-    The score of the best configuration is biased, because it was selected by that score. --winner trains fresh seeds of
-    it by the paper's whole protocol, on the canonical data, which no search uses. Killed, the same command resumes.
+    Start the command once or fifty times, on one machine or many: workers with the same --storage work on the same
+    search. A killed worker loses only its current trial, which another worker runs again. A worker ends when the search
+    ends.
 
-    The options of engines are for --winner. A search uses only --device.
+    The score of the best configuration is biased, because it was selected by that score. Use --winner afterwards: it
+    trains fresh seeds of the best configuration by the paper's whole protocol on the canonical data, and resumes after
+    it was killed. Options from --engine on are for --winner; of them, a search uses only --device.
     """
 
     model: Annotated[str, tyro.conf.Positional] = "rt"
     """rt, deep_sets, gat, gatv2, mpnn, pgn, pgn_masked, transformer or rt_single_layer."""
     tasks: tuple[str, ...] = ("core",)
-    """Algorithms that every trial trains on, one run for each; `core` is the paper's eight. The mean of their scores is
-    the trial's score."""
+    """The algorithms that every trial trains on; core is the paper's eight."""
     trials: int = 500
-    """Trials of the whole search, by all workers. It ends earlier if it has converged."""
+    """The number of trials of the whole search, by all workers. It ends earlier if it has converged."""
     storage: str = "runs/tuning.journal"
     """Where the search is stored: a journal file, or a database (sqlite:///tuning.db, postgresql://user@host/name)."""
     study: str | None = None
@@ -85,13 +86,14 @@ class TuneArguments:
     show: bool = False
     """Print the state of the search, and train nothing."""
     start: Literal["random", "paper"] = "random"
-    """Where the first trials are: random points, or the paper's tuned values and their neighbours on the grid."""
+    """The configurations of the first trials: random ones, or the paper's tuned values and their neighbours on the
+    grid."""
     examples: int = TUNING_PROTOCOL.examples
-    """Examples that a run trains on."""
+    """Examples of each task that a trial trains on."""
     evaluation_examples: int = TUNING_PROTOCOL.minimum_evaluation_examples
     """The least number of examples of validation and test sets."""
     seeds: int = 1
-    """Seeds of a run; the mean of their scores is its score."""
+    """The number of seeds of a trial; the mean of their scores counts."""
     minimum_runs: int = 5
     """The search has converged only if the best configuration has at least this many runs."""
     winner: bool = False

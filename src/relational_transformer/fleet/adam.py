@@ -25,9 +25,10 @@ class Schedule:
     """
 
     warmup_steps: int = 0
-    """Steps over which the learning rate grows from zero."""
+    """Training steps over which the learning rate grows from zero."""
     decay: Decay = "constant"
-    """What follows: the full rate, or half a cosine or a line down to zero at the end of the run."""
+    """The learning rate after the warm-up: constant, or down to zero at the end of the run in half a cosine or a
+    line."""
 
     def __post_init__(self) -> None:
         if self.warmup_steps < 0:

@@ -48,7 +48,7 @@ def check_whole_device() -> None:
     """Refuse to train on a part of a device."""
     if os.environ.get(PART_OF_A_DEVICE, "100") != "100":
         raise ValueError(
-            f"{PART_OF_A_DEVICE} is set, and seeds of a fleet came out wrong on a share of a device: unset it to train"
+            f"{PART_OF_A_DEVICE} is set: on a share of a device, seeds of a fleet had wrong results; unset it to train"
         )
 
 

@@ -1,6 +1,7 @@
 """The configuration of a run of the lobster experiment: model, protocol and seeds."""
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from relational_transformer.fleet.adam import CONSTANT, Schedule
 from relational_transformer.fleet.compiling import CompileMode
@@ -22,6 +23,7 @@ class LobsterConfig(RegressionConfig):
     """
 
     called = "a lobster run"
+    later_settings = MappingProxyType({"attention": "all"})
 
     model: ModelName
     settings: Settings

@@ -24,6 +24,12 @@ class GraphBatch(NamedTuple):
     node_mask: Tensor
 
 
+def neighbours(graphs: GraphBatch) -> Tensor:
+    """Whom each node has an edge to, and itself, bool [..., N, N]. Absent nodes have themselves alone."""
+    num_nodes = graphs.edges.shape[-2]
+    return (graphs.edges.squeeze(-1) != 0) | torch.eye(num_nodes, dtype=torch.bool, device=graphs.edges.device)
+
+
 @dataclass(frozen=True)
 class Split:
     """All graphs of a split as trees (see `Lobsters`). Dense matrices are made only for the graphs of a batch."""

@@ -1,13 +1,14 @@
 """The hyperparameters of the experiment's models and of their training."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from relational_transformer.bounds import ABOVE_ZERO, LARGEST_FACTOR, check_bounds
 from relational_transformer.nn.checks import LARGEST_SIZE, MOST_LAYERS
 from relational_transformer.processors.settings import LARGEST_BATCH, LARGEST_LEARNING_RATE
 
 ModelName = Literal["rt", "gcn", "gat"]
+Attention = Literal["all", "edges"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,13 @@ class RelationalSettings(TrainingSettings):
     edge_hidden_sizes: tuple[int, int] = (32, 8)
     output_size: int = 180
     """Width of the layer between the pooled nodes and the prediction."""
+    attention: Attention = "all"
+    """Whom a node attends to: all nodes, or along the edges of the graph, and to itself."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.attention not in get_args(Attention):
+            raise ValueError(f"attention must be one of {', '.join(get_args(Attention))}, got {self.attention!r}")
 
     @property
     def node_size(self) -> int:

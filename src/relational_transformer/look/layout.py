@@ -7,15 +7,19 @@ CROWDED = 2.5
 
 ROUNDS = 200
 
+ROW = 16
+"""The nodes without an edge that stand in a row."""
+
 
 def place_nodes(adjacent: np.ndarray) -> np.ndarray:
     """Places in the unit square, [N, 2], of a graph's nodes; adjacent is bool [N, N].
 
     A crowded graph is a ring. Others are laid out by stress majorization (Gansner et al., 2004): distances on paper
-    like those along the edges.
+    like those along the edges. The first node with an edge is on the left and not below the middle of those that have
+    one; nodes without an edge stand in rows below.
 
-    >>> place_nodes(np.ones((4, 4), dtype=bool)).round(2).tolist()
-    [[0.5, 0.0], [1.0, 0.5], [0.5, 1.0], [0.0, 0.5]]
+    >>> place_nodes(np.eye(5, k=1, dtype=bool))[:, 0].round(1).tolist()  # a path
+    [0.0, 0.2, 0.5, 0.8, 1.0]
     """
     size = len(adjacent)
     joined = (adjacent | adjacent.T) & ~np.eye(size, dtype=bool)
@@ -23,7 +27,14 @@ def place_nodes(adjacent: np.ndarray) -> np.ndarray:
     ring = np.stack([np.sin(angles), -np.cos(angles)], axis=1)
     if joined.sum() / 2 > CROWDED * size or size < 3:
         return (ring + 1) / 2
-    return _fit(_majorize(ring, _distances(joined)))
+    lonely = ~joined.any(1)
+    if lonely.all() or not lonely.any():
+        return _fit(_majorize(ring, _distances(joined)))
+    places = np.empty_like(ring)
+    row, seat = np.divmod(np.arange(lonely.sum()), ROW)
+    places[lonely] = np.stack([(seat + 0.5) / min(ROW, lonely.sum()), 1 - 0.1 * row], axis=1)
+    places[~lonely] = place_nodes(joined[np.ix_(~lonely, ~lonely)]) * [1, 0.8 - 0.1 * row[-1]]
+    return places
 
 
 def _distances(joined: np.ndarray) -> np.ndarray:
@@ -51,9 +62,11 @@ def _majorize(places: np.ndarray, distances: np.ndarray) -> np.ndarray:
 
 
 def _fit(places: np.ndarray) -> np.ndarray:
-    """Turned so that the longer side lies across, and scaled to the unit square."""
+    """Turned so that the longer side lies across, with node 0 on the left and not below the middle, and scaled to the
+    unit square."""
     centred = places - places.mean(0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
     turned = centred @ axes.T
+    turned = np.where(turned[0] > 0, -turned, turned)
     low, high = turned.min(0), turned.max(0)
     return (turned - low) / np.maximum(high - low, 1e-6)

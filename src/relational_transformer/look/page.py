@@ -18,12 +18,12 @@ from relational_transformer.clrs.spec import spec_of
 from .explanations import EXPLANATIONS, words_of
 from .packing import Packer
 from .run import TrainedRun
-from .scene import MOST_BYTES, make_scene
+from .scene import MOST_BYTES, MOST_BYTES_OF_SMALL, SMALL, make_scene
 
 SCRIPTS = (
     "data.js", "stage.js", "words.js", "marks.js", "tags.js", "graph.js", "array.js", "intervals.js", "strings.js",
-    "plane.js", "matrix.js", "attention.js", "strips.js", "inside.js", "tooltip.js", "panel.js", "timeline.js",
-    "player.js", "page.js",
+    "plane.js", "matrix.js", "attention.js", "strips.js", "choice.js", "inside.js", "tooltip.js", "panel.js",
+    "timeline.js", "player.js", "page.js",
 )  # fmt: skip
 """In the order in which they are put together; what one defines, later ones use."""
 
@@ -56,7 +56,8 @@ def make_page(
     forms: list[ProtocolName] = [run.protocol for run in runs] or [protocol]
     spec: Spec = {name: feature for form in forms for name, feature in spec_of(task, protocol=form).items()}
     packer = Packer()
-    room = MOST_BYTES // max(1, len(runs) * len(nodes))
+    most = MOST_BYTES_OF_SMALL if max(nodes) <= SMALL else MOST_BYTES
+    room = most // max(1, len(runs) * len(nodes))
     scenes = [make_scene(packer, task, size, seed, runs, forms[0], layers, room) for size in nodes]
     facts = {
         "task": task,

@@ -21,6 +21,12 @@ from .run import TrainedRun, draw_example
 MOST_BYTES = 6_000_000
 """Of attention, and of norms of edge vectors, of all examples and runs of a page, before compression."""
 
+MOST_BYTES_OF_SMALL = 1_250_000
+"""The same of a page whose examples have at most `SMALL` nodes: it stays below 2 MB, even if nothing can be
+compressed."""
+
+SMALL = 20
+
 Scene = dict[str, Any]
 
 
@@ -40,7 +46,7 @@ def make_scene(
     truth = plain_example(spec, data)
     scene: Scene = {
         "nodes": data.num_nodes,
-        "seed": seed,
+        "seed": int(seed),  # of any integer type
         "steps": int(data.lengths[0]),
         "truth": {name: packer.add(values) for name, values in truth.items()},
         "runs": [_add_run(packer, run, task, nodes, seed, layers, room) for run in runs],

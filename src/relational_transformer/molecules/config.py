@@ -13,11 +13,11 @@ from relational_transformer.regression.task import RegressionConfig
 from .targets import Target, find_target
 
 PREFIX = "qm9_"
-"""Of the name of a task; the rest is the target."""
+"""The prefix of a task's name; the rest is the target."""
 MOST_MOLECULES = 10**7
 LARGEST_BATCH = 10**5
 WARMUP = Schedule(warmup_steps=1_000, decay="cosine")
-"""How the learning rate changes in `rt train qm9` and in sweeps, where nothing else is asked for."""
+"""The default schedule of the learning rate in `rt train qm9` and in sweeps."""
 
 
 @dataclass(frozen=True)
@@ -29,20 +29,27 @@ class MoleculeSettings:
     """
 
     num_layers: int = 8
+    """Layers of the model."""
     num_heads: int = 8
+    """Attention heads."""
     head_size: int = 24
-    """Heads times head size is the size of nodes."""
+    """Size of a head. Heads times head size is the size of node vectors."""
     node_hidden_size: int = 384
+    """Hidden size of the nodes' feed-forward network."""
     edge_size: int = 96
+    """Size of edge vectors."""
     edge_hidden_sizes: tuple[int, int] = (96, 96)
+    """Hidden sizes of the two networks of the edge update."""
     distance_size: int = 64
-    """Centres of the distance basis."""
+    """The number of radial basis functions that encode a distance."""
     longest_distance: float = 10.0
-    """The last of them, in ångström."""
+    """The centre of the last of them, in ångström."""
     learning_rate: float = 5e-4
+    """Adam's learning rate."""
     batch_size: int = 128
+    """Molecules in a batch of one seed."""
     gradient_clip: float | None = 1.0
-    """The norm that a seed's gradient is cut down to."""
+    """The norm to which the gradient of each seed is clipped."""
 
     def __post_init__(self) -> None:
         sizes = [name for name, value in vars(self).items() if name not in BOUNDS and isinstance(value, int)]
@@ -75,12 +82,12 @@ class QM9Protocol:
     train_molecules: int = 110_000
     validation_molecules: int = 10_000
     test_molecules: int | None = None
-    """All that are left, 10,831 of the whole data set."""
+    """The number of test molecules; None for all others, 10,831 of the whole data set."""
     split_seed: int = 0
     examples: int = 200 * train_molecules
     """Molecules that each seed trains on: the training set 200 times."""
     validation_interval: int = train_molecules
-    """A validation after so many molecules. The parameters of the best one are tested."""
+    """Molecules between two validations. The parameters with the best validation score are tested."""
 
     def __post_init__(self) -> None:
         check_bounds(self, PROTOCOL_BOUNDS)
@@ -99,8 +106,8 @@ PROTOCOL_BOUNDS = {
 
 @dataclass(frozen=True)
 class QM9Config(RegressionConfig):
-    """One fleet: `seeds` of the model on one target, all on the same split. All that changes its numbers is here, but
-    for the device and the kernels' switch, which the result names.
+    """One fleet: `seeds` of the model on one target, all on the same split. Besides these fields only the device and
+    the kernels' switch change the numbers of a run; the result names both.
 
     >>> config = QM9Config("qm9_gap", MoleculeSettings(), QM9Protocol(), seeds=(0, 1))
     >>> QM9Config.from_dict(config.as_dict()) == config, config.target.unit

@@ -18,6 +18,7 @@ from relational_transformer.nn.checks import (
     check_weights,
     shown,
 )
+from relational_transformer.nn.concat_linear import concatenated
 from relational_transformer.nn.initialization import reset_linear
 from relational_transformer.nn.padding import present_edges, present_nodes
 from relational_transformer.regression.model import LayeredModel, RelationalStep, State, precise_linear
@@ -50,7 +51,7 @@ class MoleculeInput(nn.Module):
     def forward(self, molecules: Molecules) -> State:
         dtype = self.node_input.weight.dtype
         nearness = distance_basis(molecules.distances(), self.distance_size, self.longest_distance)
-        pairs = torch.cat([molecules.bonds.to(nearness.dtype), nearness], dim=-1)
+        pairs = concatenated((molecules.bonds.to(nearness.dtype), nearness))
         return self.node_input(molecules.atoms.to(dtype)), precise_linear(self.edge_input, pairs).to(dtype)
 
 
@@ -201,6 +202,7 @@ class MoleculeRegressor(Pretrained):
         """One number for each molecule; whatever absent atoms hold reaches none, and no gradient."""
         self._check(molecules)
         atoms, bonds, positions, node_mask = molecules
+        node_mask = node_mask.expand(*node_mask.shape[:-1], atoms.shape[-2])  # atoms are counted by it
         present = Molecules(
             # Distances to where an absent atom is not may be NaN, and their gradient as well.
             present_nodes(atoms, node_mask),

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
-from relational_transformer.files import cache_folder, write_atomically
+from relational_transformer.files import cache_folder, remove_abandoned, write_atomically
 from relational_transformer.reading import read_bytes
 
 from .bonds import bonds_of
@@ -24,8 +23,9 @@ from .targets import COLUMNS, ELEMENTS
 FILES = ("qm9_part1.csv", "qm9_part2.csv", "qm9_part3.csv")
 MOST_BYTES = 2**30
 """Of a file."""
-FORM = 1
-"""Of the arrays that are kept; another one makes them again."""
+FORM = 2
+"""Of the file that is kept: arrays as numpy has them in .npz, and the SHA-256 of all that. Another one is made anew."""
+CHECKSUM_BYTES = 32
 
 log = logging.getLogger(__name__)
 
@@ -94,13 +94,15 @@ def load_qm9(cache: Path | str | None = None) -> QM9:
         return _read(kept, sha.hexdigest())
     except FileNotFoundError:
         log.info("reading the molecules of qm9pack once; they are kept in %s", kept)
-    except (ValueError, KeyError, OSError, BadZipFile) as error:
+    except (ValueError, OSError) as error:
         log.warning("%s cannot be read and is made again (%s)", kept, error)
     made = parse(texts, sha.hexdigest())
     content = BytesIO()
     np.savez_compressed(content, allow_pickle=False, **{**asdict(made), "sha256": np.array(made.sha256)})
+    checksum = hashlib.sha256(content.getvalue()).digest()
     kept.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(kept, lambda path: path.write_bytes(content.getvalue()))
+    remove_abandoned(kept.parent)
+    write_atomically(kept, lambda path: path.write_bytes(content.getvalue() + checksum))
     return made
 
 
@@ -148,8 +150,12 @@ def _molecule(row: dict[str, str]) -> Row:
 
 
 def _read(path: Path, sha256: str) -> QM9:
-    """What is kept; zip files have a checksum of every array."""
-    with np.load(BytesIO(read_bytes(path, MOST_BYTES)), allow_pickle=False) as arrays:
+    """What is kept; ValueError where it is damaged."""
+    content = read_bytes(path, MOST_BYTES)
+    content, checksum = content[:-CHECKSUM_BYTES], content[-CHECKSUM_BYTES:]
+    if hashlib.sha256(content).digest() != checksum:
+        raise ValueError("its checksum is wrong")
+    with np.load(BytesIO(content), allow_pickle=False) as arrays:
         kept = {name: arrays[name] for name in QM9.__dataclass_fields__}
     if str(kept["sha256"]) != sha256:
         raise ValueError("it was made from other files")

@@ -1,4 +1,4 @@
-"""Relational attention and the Relational Transformer as PyTorch modules. Needs torch alone."""
+"""Relational attention and the Relational Transformer as PyTorch modules. They need only torch."""
 
 from .attention import AttentionOutput, RelationalAttention, causal_mask, relational_attention
 from .concat_linear import ConcatLinear

@@ -34,7 +34,7 @@ from .scores import ScoreRule, attention_weights
 
 
 class AttentionOutput(NamedTuple):
-    """What attention returns: `messages` [..., Nq, H·D], and `weights` [..., H, Nq, Nk] where they were asked for.
+    """The output of attention: `messages` [..., Nq, H·D], and `weights` [..., H, Nq, Nk] if they were requested.
 
     >>> attention = RelationalAttention(node_size=8, edge_size=4, num_heads=2, head_size=4)
     >>> messages, weights = attention(torch.randn(5, 8), torch.randn(5, 5, 4), need_weights=True)
@@ -88,12 +88,12 @@ def relational_attention(
         edges: ``edges[..., i, j, :]`` is $e_{ij}$, along which i attends to j, [..., Nq, Nk, edge_size].
         edge_weight: $W_e^Q, W_e^K, W_e^V$ stacked, [3·H·D, edge_size].
         num_heads: H.
-        attention_mask: bool, True where i may attend to j, [..., Nq, Nk]. A row without any gives zeros. Where it is
-            False, $e_{ij}$ does not matter, nor does a query that attends to nothing, or a key and value that nothing
-            attends to: whatever they hold, NaN as well, reaches no message and no gradient.
-        attention_bias: added to the scores, [..., H, Nq, Nk]; an axis of its last three that is the same for all may be
-            1. Where it is -inf, i does not attend to j in that head: a mask by head. A head without any gives zeros.
-        dropout: the share of weights that are dropped, the others being scaled up.
+        attention_mask: bool, True where i may attend to j, [..., Nq, Nk]. A row without any True gives zeros. Masked
+            edges, queries that attend to nothing, and keys and values that nothing attends to affect no message and
+            no gradient, even if they are NaN.
+        attention_bias: added to the scores, [..., H, Nq, Nk]; each of these axes may be 1 to broadcast. Where it is
+            -inf, i does not attend to j in that head: a mask for each head. A row of -inf gives zeros.
+        dropout: the share of weights that are dropped; the others are scaled up.
         log_scaling_size: if given, the scores of a node that attends to n nodes are multiplied by
             log n / log log_scaling_size, so that attention stays as sharp on larger graphs.
         need_weights: also return the attention weights, before dropout.
@@ -169,7 +169,7 @@ def _attend_along(
 
 
 def _messages(weights: Tensor, value: Tensor, edge_part: Tensor) -> Tensor:
-    """Messages of nodes' values [..., Nk, H·D] and of what the edges' values add up to, [..., H, Nq, D]."""
+    """Messages from the nodes' values [..., Nk, H·D] and the weighted sums of the edges' values, [..., H, Nq, D]."""
     by_head = weights.movedim(-1, -3)  # [..., H, Nq, Nk]
     values = value.unflatten(-1, (by_head.shape[-3], -1)).movedim(-2, -3)  # [..., H, Nk, D]
     node_part = by_head @ values.to(weights.dtype)
@@ -184,8 +184,9 @@ class RelationalAttention(nn.Module):
     The output is the concatenation of the heads, without an output projection. `head_size` is node_size / num_heads if
     not given; `dropout` drops attention weights in training; `log_scaling_size` is that of `relational_attention`.
 
-    A plain Linear is applied in pieces: `edge_qkv` gives queries and keys of every edge, and values once for each node,
-    as $\sum_j a_{ij} W e_{ij} = W \sum_j a_{ij} e_{ij}$. One that is wrapped or quantised, or has hooks, is called.
+    A plain Linear is applied in pieces: `edge_qkv` computes queries and keys for every edge, but values once for
+    each node, because $\sum_j a_{ij} W e_{ij} = W \sum_j a_{ij} e_{ij}$. A Linear that is wrapped or quantised, or
+    has hooks, is called.
 
     Shapes: nodes [..., N, node_size], edges [..., N, N, edge_size] -> messages [..., N, num_heads·head_size].
     Cross-attention: pass the attended nodes as `context` [..., Nk, node_size], with edges [..., N, Nk, edge_size].
@@ -247,10 +248,9 @@ class RelationalAttention(nn.Module):
         need_weights: bool = False,
         checked: bool = False,
     ) -> AttentionOutput:
-        """Attend from `nodes` to themselves, or to `context`; `node_mask` [..., Nk] says which attended nodes exist.
-
-        Absent nodes and masked edges affect no message and no gradient, whatever they hold. `checked` is for modules
-        that call this one: they have checked all arguments, and masked values are finite.
+        """Attend from `nodes` to themselves, or to `context`; `node_mask` [..., Nk] is True for attended nodes that
+        are present. Absent nodes and masked edges affect no message and no gradient, even if they are NaN. `checked`
+        is for modules that call this one: they have checked all arguments, and masked values are finite.
         """
         if not checked:
             self._check(nodes, edges, context, node_mask, attention_mask, attention_bias, globals)
@@ -329,7 +329,7 @@ class RelationalAttention(nn.Module):
 
 
 def _some_channels(linear: nn.Linear, vectors: Tensor, channels: slice) -> Tensor:
-    """Some output channels of a Linear. The others are computed only where the module has to be called."""
+    """Some output channels of a Linear. The others are computed only if the module has to be called."""
     if is_plain(linear):
         return F.linear(vectors, linear.weight[channels], linear.bias[channels])
     return linear(vectors)[..., channels]

@@ -210,7 +210,7 @@ def check_place(device: Any, dtype: Any = None) -> None:
     """A device that is here and a floating-point dtype, or None for torch's default."""
     try:
         torch.empty(0, device=device)
-    except (RuntimeError, TypeError, AssertionError) as error:  # torch has an error of its own for each device
+    except (RuntimeError, TypeError, AssertionError, ImportError) as error:  # torch has an error for each device
         reason = str(error).splitlines()[0]
         raise ValueError(f"device must be one that is here, got {shown(device)} ({reason})") from None
     if dtype is not None and dtype not in FLOATS:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .checks import LARGEST_SIZE, check_batches, check_flag, check_size, check_tensor, check_weights
+from .checks import LARGEST_SIZE, check_batches, check_flag, check_place, check_size, check_tensor, check_weights
 from .initialization import reset_linear
 from .plain import can_be_cut, is_plain, replaceable
 
@@ -35,6 +35,7 @@ class ConcatLinear(nn.Linear):
     ) -> None:
         check_size(3 * LARGEST_SIZE, in_features=in_features, out_features=out_features)
         check_flag(bias=bias)
+        check_place(device, dtype)
         super().__init__(in_features, out_features, bias, device, dtype)
 
     def reset_parameters(self) -> None:

@@ -62,8 +62,8 @@ def edge_update(
         message_reverse_weight: $W_r$ [hidden, edge_size].
 
     The other arguments are the weights and biases of the Linears and LayerNorms in the order they act; `dropout` acts
-    on each of the two updates before it is added. `node_mask` [..., N], bool, says which nodes are there: whatever the
-    others hold, and the edges from and to them, reaches no gradient.
+    on each of the two updates before it is added. `node_mask` [..., N], bool, is True for present nodes; the others
+    and their edges affect no gradient, even if they are NaN.
 
     >>> edges, receivers, senders = torch.randn(5, 5, 4), torch.randn(5, 16), torch.randn(5, 16)
     >>> message = torch.randn(16, 4), torch.randn(16, 4), torch.randn(4, 16), torch.zeros(4)
@@ -155,8 +155,7 @@ def _update(
 
 
 def wants_aligned_sizes(edges: Tensor) -> bool:
-    """Whether products with these edges are slow for unaligned hidden sizes, which they are in half precision on
-    CUDA."""
+    """Whether products with these edges are slow for unaligned hidden sizes, as they are in half precision on CUDA."""
     dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else edges.dtype
     return edges.is_cuda and dtype in (torch.bfloat16, torch.float16)
 
@@ -228,7 +227,7 @@ class EdgeUpdate(nn.Module):
         *,
         checked: bool = False,
     ) -> Tensor:
-        """New edges. Absent nodes in `node_mask` [..., N] and their edges affect no gradient, whatever they hold.
+        """New edges. Absent nodes in `node_mask` [..., N] and their edges affect no gradient, even if they are NaN.
 
         `checked` is for modules that call this one: they have checked all arguments, and absent nodes hold finite
         numbers.
@@ -277,7 +276,7 @@ class EdgeUpdate(nn.Module):
         return self.update_edges(edges, linear_of_parts(self.message_in, parts))
 
     def update_edges(self, edges: Tensor, hidden: Tensor) -> Tensor:
-        """New edges [..., edge_size], from what `message_in` makes of the edges, their reverses and their nodes.
+        """New edges [..., edge_size], from the output of `message_in` on the edges, their reverses and their nodes.
 
         >>> update = EdgeUpdate(node_size=8, edge_size=4, hidden_sizes=(16, 8))
         >>> update.update_edges(torch.randn(5, 4), torch.randn(5, 16)).shape

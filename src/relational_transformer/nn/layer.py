@@ -33,7 +33,7 @@ from .saving.pretrained import Pretrained
 
 
 class LayerOutput(NamedTuple):
-    """What a layer returns: `nodes` [..., N, node_size] and `edges` [..., N, N, edge_size].
+    """The output of a layer: `nodes` [..., N, node_size] and `edges` [..., N, N, edge_size].
 
     >>> layer = RelationalTransformerLayer(node_size=8, edge_size=4, num_heads=2, head_size=4, node_hidden_size=8)
     >>> output = layer(torch.randn(5, 8), torch.randn(5, 5, 4))
@@ -71,11 +71,11 @@ class RelationalTransformerLayer(Pretrained):
         device: where the parameters are made.
         dtype: the dtype they are made in.
 
-    Masks are bool, True = present: `node_mask` [..., N], `attention_mask` [..., N, N]. Whatever an absent node holds,
-    and the edges from and to it, NaN as well, reaches no present node or edge, and no gradient. `attention_mask` says
-    who attends to whom among those who are there: the edge of a pair that does not attend reaches no node in this
-    layer, but is updated like the others, and its reverse hears of it. `attention_bias` [..., H, N, N] is added to the
-    scores of attention; -inf is a mask by head.
+    Masks are bool, True = present: `node_mask` [..., N], `attention_mask` [..., N, N]. Absent nodes and their edges
+    affect no present node, no present edge and no gradient, even if they are NaN. `attention_mask` is True where
+    node i attends to node j. The edge of a masked pair affects no node in this layer, but it is updated like the
+    others, and so is its reverse, which reads it. `attention_bias` [..., H, N, N] is added to the scores of
+    attention; -inf masks a pair in one head.
 
     >>> layer = RelationalTransformerLayer(node_size=32, edge_size=16, num_heads=4, head_size=8, node_hidden_size=64)
     >>> nodes, edges = layer(torch.randn(2, 10, 32), torch.randn(2, 10, 10, 16))
@@ -217,7 +217,7 @@ class RelationalTransformerLayer(Pretrained):
         return nodes, edges if self.edge_update is None else self.edge_update(edges, nodes, globals, checked=True)
 
     def update_nodes(self, nodes: Tensor, messages: Tensor) -> Tensor:
-        """The node update after attention: what the nodes, as they were before it, make of their messages.
+        """The node update after attention, from the nodes before it and their messages.
 
         >>> layer = RelationalTransformerLayer(node_size=8, edge_size=4, num_heads=2)
         >>> layer.update_nodes(torch.randn(5, 8), torch.randn(5, 8)).shape
@@ -271,7 +271,7 @@ class RelationalTransformerLayer(Pretrained):
 
 
 def _can_checkpoint() -> bool:
-    """Whether something may be computed again: torch's checkpoints know nothing of vmap and the gradients of
-    `torch.func`, under which all is kept."""
+    """Whether activations may be recomputed. Torch's checkpoints do not support the transforms of `torch.func`,
+    under which all activations are kept."""
     stack = torch._C._functorch.peek_interpreter_stack()  # pyright: ignore[reportAttributeAccessIssue]
     return torch.is_grad_enabled() and stack is None

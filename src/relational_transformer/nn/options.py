@@ -1,4 +1,4 @@
-"""What may differ from the published layer: one frozen dataclass, whose defaults are that layer."""
+"""Variants of the layer in one frozen dataclass, whose defaults are the published layer."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -18,21 +18,21 @@ class LayerOptions:
     r"""Variants of the layer. The defaults are the published layer, with its parameters to the bit.
 
     Args:
-        pre_norm: norms act on what attention, feed-forward and edge update read, not on their sums with the residuals
-            (Xiong et al., 2020). Attention and edge update get a norm more each, for what they read of the other kind
-            of vectors, and `RelationalTransformer` one for nodes and one for edges after its last layer.
+        pre_norm: norms act on the inputs of attention, feed-forward and edge update, not on their sums with the
+            residuals (Xiong et al., 2020). Attention has a further norm for edges, the edge update one for nodes,
+            and `RelationalTransformer` one for nodes and one for edges after its last layer.
         norm: ``layer``, or ``rms`` for RMSNorm (Zhang & Sennrich, 2019).
         activation: of the feed-forward of the nodes and both hidden layers of the edge update: ``relu``, ``gelu``, or
             ``swiglu`` (Shazeer, 2020), $\text{SiLU}(x_1)\,x_2$, whose first Linear has twice the outputs.
         attention_dropout: the share of attention weights that are dropped in training.
-        log_scaling_size: the size of graph at which scores of attention are as published. The scores of a node that
+        log_scaling_size: the size of graph at which attention has the published scores. The scores of a node that
             attends to n nodes are multiplied by log n / log log_scaling_size (Chiang & Cholak, 2022; Nakanishi, 2025),
-            which keeps attention as sharp on larger graphs. None: they are the same for every n.
-        gradient_checkpointing: in training a layer keeps its inputs alone for the backward pass, and computes the rest
-            again; under the transforms of `torch.func` it keeps everything.
+            which keeps attention as sharp on larger graphs. None for the published scores at every size.
+        gradient_checkpointing: in training a layer keeps only its inputs for the backward pass and recomputes the
+            rest; under the transforms of `torch.func` it keeps everything.
 
-    Fused kernels and identities that are the published layer's stand in where the options leave its equations as they
-    are; elsewhere the same is computed without them.
+    Fused kernels and split products are used where the options leave the published equations unchanged; elsewhere
+    the modules are called.
 
     >>> from relational_transformer import RelationalTransformerLayer
     >>> options = LayerOptions(pre_norm=True, norm="rms", activation="swiglu")
@@ -65,7 +65,7 @@ class LayerOptions:
         return (nn.LayerNorm if self.norm == "layer" else nn.RMSNorm)(size, eps=EPSILON, **factory)
 
     def widened(self, hidden_size: int) -> int:
-        """How many outputs the Linear before an activation needs for so many hidden channels after it."""
+        """The number of outputs of the Linear before an activation that has `hidden_size` channels after it."""
         return 2 * hidden_size if self.activation == "swiglu" else hidden_size
 
     def activate(self, hidden: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 KINDS = (nn.Linear, nn.LayerNorm, nn.ModuleList)
 """Modules of torch that are plain."""
 EPSILON = 1e-5
-"""Of a plain LayerNorm."""
+"""The epsilon of a plain LayerNorm."""
 
 Forward = TypeVar("Forward", bound=Callable[..., Any])
 

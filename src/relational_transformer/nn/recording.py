@@ -18,9 +18,9 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
 
     The yielded dictionary fills as the model runs. It maps the name of each `RelationalAttention` in the model to the
     weights of its calls, [..., H, Nq, Nk], detached. A recurrent model calls its layers once per step. Fused kernels
-    are off meanwhile. A compiled model cannot be recorded: pass the model that was compiled. A PyG convolution has two
-    attentions, of which it calls one: `layer.attention` in its complete mode, and `sparse_attention` in the sparse one,
-    whose weights are those of the edges, [E, H].
+    are off meanwhile. A compiled model cannot be recorded: pass the model that was compiled. A PyG convolution calls
+    one of two attentions: `layer.attention` in complete mode, or `sparse_attention` in sparse mode, whose weights
+    are [E, H], one row for each edge.
 
     >>> from relational_transformer import RelationalTransformer
     >>> model = RelationalTransformer(
@@ -37,7 +37,7 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
         raise ValueError(f"model must be a torch.nn.Module, got {shown(model)}")
     attentions = {name: module for name, module in model.named_modules() if _gives_weights(module)}
     if not attentions:
-        raise ValueError(f"no relational attention is inside this {type(model).__name__}")
+        raise ValueError(f"this {type(model).__name__} contains no relational attention")
     if any("_orig_mod" in name.split(".") for name in attentions):  # as torch.compile names the original
         raise ValueError("attention cannot be recorded in a compiled model: record the model that was compiled")
     recorded: dict[str, list[Tensor]] = {name: [] for name in attentions}
@@ -58,5 +58,5 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
 
 
 def _gives_weights(module: nn.Module) -> bool:
-    """Whether a module takes `need_weights`, and returns `weights`. Classes of other rooms say so themselves."""
+    """Whether a module takes `need_weights` and returns `weights`. Classes outside of `nn` declare it themselves."""
     return isinstance(module, RelationalAttention) or getattr(module, "gives_attention_weights", False)

@@ -1,4 +1,4 @@
-"""Attention weights: what is done to the scores of pairs, and their softmax."""
+"""Attention weights: masks, biases and scaling of the scores, and their softmax."""
 
 import math
 from typing import NamedTuple
@@ -8,8 +8,8 @@ from torch import Tensor
 
 
 class ScoreRule(NamedTuple):
-    """Who may attend to whom, [..., Nq, Nk] bool; what is added to scores, [..., H, Nq, Nk]; at which size of graph
-    they are as published, None for all sizes."""
+    """The mask, bool [..., Nq, Nk], True where i may attend to j; the bias, [..., H, Nq, Nk]; and the size of graph
+    at which scores are the published ones, None for all sizes."""
 
     mask: Tensor | None
     bias: Tensor | None
@@ -17,7 +17,7 @@ class ScoreRule(NamedTuple):
 
     @property
     def is_published(self) -> bool:
-        """Whether the scores are those of the paper, along a mask perhaps."""
+        """Whether the scores are those of the paper, with or without a mask."""
         return self.bias is None and self.log_scaling_size is None
 
 
@@ -46,7 +46,7 @@ def attention_weights(query: Tensor, key: Tensor, edge_query_key: Tensor, num_he
 
 
 def _log_scale(scores: Tensor, attends: Tensor | None, size: int) -> Tensor:
-    """log n / log size, n being how many nodes each node attends to, [..., Nq, 1, H] or what is repeated to it."""
+    """log n / log size, where n is the number of nodes that each node attends to; broadcasts to [..., Nq, 1, H]."""
     ones = scores.new_ones(scores.shape[-2], 1)  # summed, as an exporter leaves their number open
     heard = ones if attends is None else ones * attends
     return heard.sum(-2, keepdim=True).clamp_min(1).log() / math.log(size)

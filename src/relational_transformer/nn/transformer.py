@@ -31,8 +31,8 @@ GlobalMode = Literal["cat", "core", "att"]
 
 
 class RelationalTransformerOutput(NamedTuple):
-    """What the model returns: `nodes` [..., N, node_size], `edges` [..., N, N, edge_size], and, where the vector of the
-    whole graph is a core node, `globals` [..., node_size]; None otherwise.
+    """The output of the model: `nodes` [..., N, node_size], `edges` [..., N, N, edge_size], and `globals` [...,
+    node_size], the core node; None without one.
 
     >>> model = RelationalTransformer(
     ...     7, 4, 2, node_size=8, edge_size=4, num_heads=2, head_size=4, node_hidden_size=8, global_mode="core"
@@ -54,8 +54,8 @@ class RelationalTransformer(Pretrained):
 
     - ``cat``: joined to every node and every edge before the input projections;
     - ``core``: projected to one more node, number 0, whose edges start at zero; its output is returned as `globals`.
-      Every node attends to it and it attends to every node, whatever `attention_mask` says of the others: through it
-      what a mask keeps apart (`causal_mask`, say) meets after two layers;
+      Every node attends to it and it attends to every node, independently of `attention_mask`. So after two layers
+      information passes through it between nodes that a mask (such as `causal_mask`) separates;
     - ``att``: joined to the queries, keys, values and edge updates of every layer.
 
     Nodes and edges may be given in parts (a tuple of tensors whose channels add up to the input size): the input
@@ -64,8 +64,8 @@ class RelationalTransformer(Pretrained):
     The other arguments are those of `RelationalTransformerLayer`, `options` among them.
 
     Shapes: nodes [..., N, node_input_size], edges [..., N, N, edge_input_size], globals [..., global_input_size];
-    masks as in `RelationalTransformerLayer`: whatever absent nodes hold reaches nothing. All layers have the same
-    `attention_bias` [..., H, N, N]; for scores with a core node it is zero.
+    masks as in `RelationalTransformerLayer`. All layers have the same `attention_bias` [..., H, N, N], which is zero
+    for pairs with a core node.
 
     >>> model = RelationalTransformer(
     ...     7, 4, node_size=32, edge_size=16, num_heads=4, head_size=8, node_hidden_size=64, num_layers=2
@@ -257,7 +257,7 @@ class RelationalTransformer(Pretrained):
 
     @staticmethod
     def with_core(node_vectors: Tensor, edge_vectors: Tensor, core: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Nodes and edges with a core node [..., node_size] in front, where there is one; its edges are zeros."""
+        """Nodes and edges with the core node [..., node_size] in front, if there is one; its edges are zeros."""
         if core is None:
             return node_vectors, edge_vectors
         if core.shape[:-1] != node_vectors.shape[:-2]:  # one of them broadcasts over graphs

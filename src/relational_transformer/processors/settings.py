@@ -30,7 +30,7 @@ class Settings:
     """
 
     processor: str = "rt"
-    """The kind of processor, a name in `PROCESSORS`."""
+    """The kind of processor; on the command line, --model sets it."""
     num_layers: int = 3
     """Layers of the processor. All run at every step of the algorithm."""
     hidden_size: int = 192
@@ -38,9 +38,10 @@ class Settings:
     learning_rate: float = 2.5e-4
     """Adam's learning rate."""
     gradient_clip: float | None = None
-    """The norm to which the gradient of a seed is clipped; None, as in the paper, for no clipping."""
+    """The norm to which the gradient of each seed is clipped; by default no clipping, as in the paper."""
     weight_decay: float = 0.0
-    """The share of every parameter, times the learning rate, that an update subtracts (AdamW); 0 as in the paper."""
+    """AdamW's weight decay: an update subtracts this share of every parameter, times the learning rate; 0 in the
+    paper."""
     batch_size: int = 4
     """Examples in a batch of one seed."""
     num_heads: int = 12
@@ -55,6 +56,9 @@ class Settings:
     """Update edges in every layer (RT)."""
     pointers_from_edges: bool = True
     """Decode node pointers from edge vectors alone. Otherwise they are decoded from nodes and edges, as in CLRS-30."""
+    edge_pointers: Literal["averaged", "bound"] = "averaged"
+    """How pointers of edges are encoded and decoded: averaged over either end, as in CLRS-30, or bound to their edges,
+    each of which is told what it points to."""
     hint_mode: Literal["encoded_decoded", "decoded_only", "none"] = "encoded_decoded"
     """Whether hints are inputs and outputs of a step, only outputs, or not used."""
 
@@ -70,6 +74,7 @@ class Settings:
             raise ValueError(f"processor must be the name of a processor, got {shown(self.processor)}")
         check_choice("global_mode", self.global_mode, ("cat", "core", "att"))
         check_choice("hint_mode", self.hint_mode, ("encoded_decoded", "decoded_only", "none"))
+        check_choice("edge_pointers", self.edge_pointers, ("averaged", "bound"))
         check_flag(update_edges=self.update_edges, pointers_from_edges=self.pointers_from_edges)
 
 

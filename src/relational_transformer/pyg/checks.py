@@ -14,10 +14,10 @@ MOST_GRAPHS = 2**20
 """In a batch. There is room for every number up to the largest, so that a stray one would fill the memory."""
 
 
-def check_count(name: str, count: Any) -> None:
+def check_count(name: str, count: Any, most: int = MOST_NODES) -> None:
     """A number of nodes."""
-    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= MOST_NODES:
-        raise ValueError(f"{name} must be an integer between 0 and {MOST_NODES}, got {shown(count)}")
+    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= most:
+        raise ValueError(f"{name} must be an integer between 0 and {most}, got {shown(count)}")
 
 
 def check_rows(name: str, tensor: Any, rows: int, meaning: str, *, axes: tuple[int, ...] = (2,)) -> None:
@@ -54,6 +54,9 @@ def check_edge_index(
     the sources are another list."""
     if not isinstance(edge_index, Tensor):
         raise ValueError(f"edge_index must be [2, E], sources above targets, got {type(edge_index).__name__}")
+    if edge_index.layout != torch.strided:
+        told = "of a sparse adj_t take torch_geometric.utils.to_edge_index(adj_t.t())"
+        raise ValueError(f"edge_index must be dense, [2, E], got {edge_index.layout}: {told}")
     check_dense("edge_index", edge_index)
     if edge_index.dim() != 2 or edge_index.shape[0] != 2:
         raise ValueError(f"edge_index must be [2, E], sources above targets, got shape {list(edge_index.shape)}")

@@ -169,7 +169,7 @@ class RelationalTransformerConv(Pretrained, MessagePassing):
         edge_index: Tensor,
         edge_attr: Tensor | None = None,
         batch: Tensor | None = None,
-        return_attention_weights: bool = False,
+        return_attention_weights: bool | None = None,
     ) -> Output:
         """New `x`, and `edge_attr` unless `return_edges` is off; with `return_attention_weights` also
         `(edge_index, weights [.., heads])`.
@@ -178,7 +178,8 @@ class RelationalTransformerConv(Pretrained, MessagePassing):
         `batch` [N] says which graph a node belongs to; the sparse mode follows the edges and does not need it.
         """
         sources, targets = self._check(x, edge_index, edge_attr, batch)
-        check_flag(return_attention_weights=return_attention_weights)
+        need_weights = False if return_attention_weights is None else return_attention_weights  # None as in PyG
+        check_flag(return_attention_weights=need_weights)
         edge_index, batch = edge_index.long(), None if batch is None else batch.long()
         nodes, edges = self.node_input(targets), self._edge_vectors(edge_index, edge_attr)
         if self.mode == "sparse":
@@ -189,8 +190,8 @@ class RelationalTransformerConv(Pretrained, MessagePassing):
                 senders, nodes, edges, edge_index, is_bipartite=sources is not None
             )
         else:
-            nodes, edges, attention = self._run_complete(nodes, edges, edge_index, batch, return_attention_weights)
-        if attention is None or not return_attention_weights:
+            nodes, edges, attention = self._run_complete(nodes, edges, edge_index, batch, need_weights)
+        if attention is None or not need_weights:
             return (nodes, edges) if self.return_edges else nodes
         return (nodes, edges, attention) if self.return_edges else (nodes, attention)
 
@@ -223,10 +224,14 @@ class RelationalTransformerConv(Pretrained, MessagePassing):
             _, key, value = attention.node_qkv(senders).to(precise).chunk(3, dim=-1)
         if not is_plain(attention.edge_qkv):
             return self.sparse_attention(query, key, value, attention.edge_qkv(edges), edge_index)
-        # The biases of the edges' projection act on every edge alike: they are added to the nodes.
-        of_query, of_key, of_value = attention.edge_qkv.bias.chunk(3)
+        # What every edge has alike is added to the nodes: the biases of the projection, and without edge features the
+        # projection itself, of which no channel is left.
+        alike, weight = attention.edge_qkv.bias, attention.edge_qkv.weight
+        if self.some_edge is not None:
+            alike, edges, weight = attention.edge_qkv(self.some_edge), edges[:, :0], weight[:, :0]
+        of_query, of_key, of_value = alike.to(precise).chunk(3)
         nodes_qkv = query + of_query, key + of_key, value + of_value
-        return self.sparse_attention(*nodes_qkv, edges, edge_index, attention.edge_qkv.weight)
+        return self.sparse_attention(*nodes_qkv, edges, edge_index, weight)
 
     def _run_complete(
         self, nodes: Tensor, edges: Tensor, edge_index: Tensor, batch: Tensor | None, need_weights: bool
@@ -271,7 +276,8 @@ class RelationalTransformerConv(Pretrained, MessagePassing):
         if edge_attr is not None:
             check_tensor("edge_attr", edge_attr)
             check_rows("edge_attr", edge_attr, edge_index.shape[1], "edges", axes=(1, 2))
-            if self.edge_dim not in (-1, 1 if edge_attr.dim() == 1 else edge_attr.shape[-1]):
+            channels = 1 if edge_attr.dim() == 1 else edge_attr.shape[-1]
+            if self.edge_dim != -1 and channels != self.edge_dim:  # a compiler may know no number yet: no `in`
                 raise ValueError(f"edge_attr must be [E, {self.edge_dim}], got shape {list(edge_attr.shape)}")
         check_alike("the weights", self.no_edge, edge_attr=edge_attr)
         check_batch(batch, targets.shape[0], "x", targets)
@@ -282,7 +288,7 @@ class RelationalTransformerConv(Pretrained, MessagePassing):
         if nodes.dim() != 2:
             raise ValueError(f"{name} must be [N, in_channels], got shape {list(nodes.shape)}")
         for number in channels:
-            if number not in (-1, nodes.shape[-1]):
+            if number != -1 and nodes.shape[-1] != number:
                 raise ValueError(f"{name} must have {number} channels in its last axis, got shape {list(nodes.shape)}")
         check_alike("the weights", self.no_edge, **{name: nodes})
 

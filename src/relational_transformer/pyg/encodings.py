@@ -8,12 +8,16 @@ from torch import Tensor
 
 from relational_transformer.nn.checks import check_size_or_zero
 
+from .checks import check_count, check_edge_index
+
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # PyG 2.8 calls torch.jit.script when it is imported
     from torch_geometric.data import Data
     from torch_geometric.transforms import AddLaplacianEigenvectorPE, BaseTransform
 
 MOST_CHANNELS = 2**10
+MOST_NODES = 2**16
+"""Of a graph, whose pairs are a dense matrix."""
 
 
 class AddPairEncodings(BaseTransform):
@@ -50,6 +54,8 @@ class AddPairEncodings(BaseTransform):
     def forward(self, data: Any) -> Any:
         if getattr(data, "edge_index", None) is None or data.num_nodes is None:
             raise ValueError(f"data must be a graph with edge_index, got {type(data).__name__}")
+        check_count("num_nodes", data.num_nodes, MOST_NODES)
+        check_edge_index(data.edge_index, data.num_nodes, "the encodings", torch.empty(0))
         parts = []
         if self.shortest_paths:
             parts.append(shortest_paths(data.edge_index, data.num_nodes, self.shortest_paths))

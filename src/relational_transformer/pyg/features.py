@@ -10,6 +10,7 @@ from relational_transformer.nn.initialization import truncated_normal_
 
 MOST_CATEGORIES = 10**7
 """Together, of all columns."""
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 class Numbers(nn.Module):
@@ -26,6 +27,8 @@ class Numbers(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         check_vectors(self.name, features, self.size, axes=2)
+        if features.dim() != 2:
+            raise ValueError(f"{self.name} must be [.., {self.size}], got shape {list(features.shape)}")
         return features
 
     def reset_parameters(self) -> None:
@@ -43,10 +46,6 @@ class Categories(nn.Module):
 
     def __init__(self, name: str, counts: tuple[int, ...], size: int) -> None:
         super().__init__()
-        for column, count in enumerate(counts):
-            check_size(MOST_CATEGORIES, **{f"categories of {name}, column {column},": count})
-        if not counts or sum(counts) > MOST_CATEGORIES:
-            raise ValueError(f"{name} must have between 1 and {MOST_CATEGORIES} categories, got {shown(counts)}")
         self.name = name
         self.counts = tuple(counts)
         self.size = size
@@ -64,7 +63,7 @@ class Categories(nn.Module):
 
     def _check(self, features: Any) -> None:
         columns = len(self.counts)
-        if not isinstance(features, Tensor) or features.is_floating_point() or features.dtype == torch.bool:
+        if not isinstance(features, Tensor) or features.dtype not in INTEGERS:
             raise ValueError(f"{self.name} must be a tensor of integers, got {shown(features)}")
         check_dense(self.name, features)
         check_device(self.name, features, "the weights", self.vectors.weight)
@@ -86,6 +85,10 @@ def feature_input(name: str, argument: str, given: Any, size: int) -> Numbers | 
     (Numbers(), 16)
     """
     if isinstance(given, tuple | list):
+        for column, count in enumerate(given):
+            check_size(MOST_CATEGORIES, **{f"{argument}[{column}]": count})
+        if not given or sum(given) > MOST_CATEGORIES:
+            raise ValueError(f"{argument} must be between 1 and {MOST_CATEGORIES} categories, got {shown(given)}")
         return Categories(name, tuple(given), size)
     check_size(LARGEST_SIZE, **{argument: given})
     return Numbers(name, given)

@@ -5,9 +5,18 @@ from typing import TYPE_CHECKING, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from relational_transformer.nn import Pretrained, RelationalTransformer
-from relational_transformer.nn.checks import check_choice, check_size, check_size_or_zero, check_tensor, shown
+from relational_transformer.nn import LayerOptions, Pretrained, RelationalTransformer
+from relational_transformer.nn.checks import (
+    check_choice,
+    check_device,
+    check_size,
+    check_size_or_zero,
+    check_vectors,
+    check_weights,
+    shown,
+)
 from relational_transformer.nn.initialization import reset_linear, truncated_normal_
+from relational_transformer.nn.options import PUBLISHED
 
 from .checks import check_rows
 from .features import feature_input
@@ -36,8 +45,8 @@ class RelationalGraphModel(Pretrained):
         pooling: ``mean``, ``sum`` (for what grows with the graph) or ``max`` over the nodes of a graph, or ``none`` for
             predictions of nodes.
 
-    The other arguments are those of `RelationalTransformer`. Encodings of nodes are channels of `x`: PyG's transforms
-    put them there with `attr_name=None`.
+    The other arguments are those of `RelationalTransformer`, `options` among them. Encodings of nodes are channels of
+    `x`: PyG's transforms put them there with `attr_name=None`.
 
     Shapes: a `Data` or `Batch` with x [N, in_channels], edge_index [2, E], edge_attr [E, edge_dim] and pair_attr
     [P, pair_dim] (pairs of nodes that share a graph) -> [graphs, out_channels], or [N, out_channels] without pooling.
@@ -65,6 +74,7 @@ class RelationalGraphModel(Pretrained):
         edge_hidden_sizes: tuple[int, int] = (32, 32),
         num_layers: int = 4,
         dropout: float = 0.0,
+        options: LayerOptions = PUBLISHED,
     ) -> None:
         super().__init__()
         check_size(out_channels=out_channels, node_size=node_size, edge_size=edge_size)
@@ -83,6 +93,7 @@ class RelationalGraphModel(Pretrained):
         self.edge_hidden_sizes = edge_hidden_sizes
         self.num_layers = num_layers
         self.dropout = dropout
+        self.options = options
         self.node_features = feature_input("x", "in_channels", in_channels, node_size)
         # Without features an edge is a one, and what is learnt is its difference from no edge.
         self.edge_features = feature_input("edge_attr", "edge_dim", 1 if edge_dim is None else edge_dim, edge_size)
@@ -98,6 +109,7 @@ class RelationalGraphModel(Pretrained):
             edge_hidden_sizes=edge_hidden_sizes,
             num_layers=num_layers,
             dropout=dropout,
+            options=options,
         )
         self.readout_in = nn.Linear(node_size, node_size)
         self.readout_out = nn.Linear(node_size, out_channels)
@@ -130,14 +142,19 @@ class RelationalGraphModel(Pretrained):
         if (edge_attr is None) != (self.edge_dim is None):
             expected = "None" if self.edge_dim is None else "given"
             raise ValueError(f"edge_attr must be {expected} for a model with edge_dim={shown(self.edge_dim)}")
+        check_device("edge_index", edge_index, "x", nodes)
         if edge_attr is None:
             edge_attr = self.no_edge.new_ones(edge_index.shape[1], 1)
-        edges = (packing.pack_edges(self.edge_features(edge_attr), missing=self.no_edge),)
+        check_rows("edge_attr", edge_attr, edge_index.shape[1], "edges")
+        edge_vectors = self.edge_features(edge_attr)
+        check_weights(self.readout_in, x=nodes, edge_attr=edge_vectors)
+        edges = (packing.pack_edges(edge_vectors, missing=self.no_edge),)
         if (pair_attr is None) != (self.pair_dim == 0):
             expected = "given" if self.pair_dim else "None"
             raise ValueError(f"pair_attr must be {expected} for a model with pair_dim={self.pair_dim}")
         if pair_attr is not None:
-            check_tensor("pair_attr", pair_attr)
+            check_vectors("pair_attr", pair_attr, self.pair_dim, axes=2)
             check_rows("pair_attr", pair_attr, packing.pair_places()[0].shape[0], "pairs of nodes that share a graph")
+            check_weights(self.readout_in, pair_attr=pair_attr)
             edges = (*edges, packing.pack_pairs(pair_attr))
         return packing.pack_nodes(nodes), edges, packing

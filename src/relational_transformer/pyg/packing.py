@@ -45,6 +45,8 @@ class Packing:
         check_count("num_nodes", num_nodes)
         check_edge_index(edge_index, num_nodes, "edge_index", None)
         check_batch(batch, num_nodes, "edge_index", edge_index)
+        if edge_index.is_meta:
+            raise ValueError("edge_index must hold numbers, got a tensor on the meta device")
         edge_index = edge_index.long()  # pairs of nodes are numbered too, and there may be more than 2^31 of them
         batch = edge_index.new_zeros(num_nodes) if batch is None else batch.long()
         source, target = edge_index

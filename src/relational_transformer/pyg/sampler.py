@@ -87,6 +87,8 @@ def as_sizes(sizes: Any) -> torch.Tensor:
         found = torch.as_tensor(sizes)
     except (TypeError, ValueError, RuntimeError):
         found = torch.empty(0, 0)
+    if found.layout != torch.strided or found.is_nested or found.is_quantized or found.is_meta:
+        found = torch.empty(0, 0)  # it holds no numbers that can be read
     if found.dim() != 1 or (found.numel() and (found.is_floating_point() or found.is_complex())):
         raise ValueError(f"sizes must be the number of nodes of each graph, got {shown(sizes)}")
     if found.numel() and found.min() < 0:

@@ -76,18 +76,29 @@ def mean_of_reverse_edges(values: Tensor, edge_index: Tensor, num_nodes: int, mi
 
 def _mean_of_reverse_edges(values: Tensor, edge_index: Tensor, num_nodes: int, missing: Tensor) -> Tensor:
     num_edges = values.shape[0]
-    source, target = edge_index.long()  # there may be more than 2^31 pairs of nodes
-    pairs, order = (target * num_nodes + source).sort()  # numbers of the pairs (i, j)
-    # Edges of one pair stand together: each is counted where the first of them stands. No size depends on how many
-    # pairs there are, which an exporter could not know.
-    first = torch.searchsorted(pairs, pairs)
-    group = torch.empty_like(first).scatter(0, order, first)
+    group, reverse, exists = _groups(edge_index, num_nodes)
     counts = values.new_zeros(num_edges).index_add(0, group, values.new_ones(num_edges))
     sums = values.new_zeros(num_edges, values.shape[1]).index_add(0, group, values)
-    wanted = source * num_nodes + target
-    position = torch.searchsorted(pairs, wanted)
-    # A last place for pairs that come after all of them; without edges there is no other.
-    exists = torch.cat([pairs, pairs.new_full((1,), -1)]).index_select(0, position) == wanted
-    position = position.where(exists, 0)
-    means = sums.index_select(0, position) / counts.index_select(0, position).unsqueeze(-1)
+    means = sums.index_select(0, reverse) / counts.index_select(0, reverse).clamp_min(1).unsqueeze(-1)
     return means.where(exists.unsqueeze(-1), missing)
+
+
+def _groups(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Of each edge the number of its group, those with the same source and target; the number of the group of edges
+    back; and whether there are any. No size depends on how many groups there are, which an exporter could not know."""
+    source, target = edge_index.long()  # there may be more than 2^31 pairs of nodes
+    is_back, is_loop = source > target, source == target
+    pair = source.minimum(target) * num_nodes + source.maximum(target)
+    # In this order the edges of a pair of nodes stand together, those of one direction before those of the other.
+    keys, order = (2 * pair + is_back).sort()
+    place = torch.arange(source.shape[0], device=source.device)
+    is_first = (keys != keys.roll(1)) | (place == 0)
+    first = place.where(is_first, 0).cummax(0).values  # a group's number is the place of its first edge
+    after = torch.zeros_like(place).index_add(0, first, torch.ones_like(place)).index_select(0, first) + first
+    is_back, is_loop = is_back.index_select(0, order), is_loop.index_select(0, order)
+    neighbour = after.where(~is_back, first - 1).clamp(0, source.shape[0] - 1)  # an edge of the group beside this one
+    exists = (keys.index_select(0, neighbour) == keys + 1 - 2 * is_back.long()) | is_loop
+    reverse = first.where(is_loop, first.index_select(0, neighbour))
+    found = torch.stack([first, reverse, exists.long()])
+    group, reverse, exists = torch.empty_like(found).scatter(1, order.expand_as(found), found)
+    return group, reverse, exists.bool()

@@ -29,4 +29,5 @@ def build_network(
         hint_mode=settings.hint_mode,
         hint_feedback=hint_feedback,
         small_scalar_hints=small_scalar_hints,
+        edge_pointers=settings.edge_pointers,
     )

@@ -13,6 +13,7 @@ from relational_transformer.nn import ConcatLinear, kernels
 from relational_transformer.nn.alignment import ALIGNED
 from relational_transformer.nn.concat_linear import sum_of_products
 
+from .encoders import EdgePointers
 from .features import FeatureGroup, Packed
 
 ABSENT = -1e9
@@ -27,6 +28,9 @@ FEW = 4
 MANY = 64
 """The number of channels from which unaligned ones are computed separately."""
 
+QUERY_SIZE = 16
+"""The size of the vectors by which edges choose the nodes that they point to, where these are bound."""
+
 Parts = tuple[Tensor, ...]
 """Vectors given as parts of a concatenation."""
 
@@ -40,7 +44,7 @@ class DecoderLinear(NamedTuple):
     rows: slice
 
 
-def linears_of(group: FeatureGroup, size: int, pointers_from_edges: bool) -> list[tuple[str, int]]:
+def linears_of(group: FeatureGroup, size: int, pointers_from_edges: bool, bound: bool) -> list[tuple[str, int]]:
     """The Linears that decode a feature of this group: what each reads, and its number of channels.
 
     `nodes`, `edges` and `globals` read those vectors, `pooled` the maximum over nodes, `score` the size-long vectors
@@ -54,6 +58,9 @@ def linears_of(group: FeatureGroup, size: int, pointers_from_edges: bool) -> lis
             return [("nodes", size), ("nodes", size), ("edges", size), ("score", 1)]
         case Location.NODE, _:
             return [("nodes", width)]
+        case Location.EDGE, Type.POINTER if bound:
+            # Of a query its first node, its second node and its edge; then what it is compared with.
+            return [(source, QUERY_SIZE) for source in ("nodes", "nodes", "edges", "nodes", "edges", "edges")]
         case Location.EDGE, Type.POINTER:
             return [("nodes", size), ("nodes", size), ("edges", size), ("nodes", size), ("score", 1)]
         case Location.EDGE, _:
@@ -71,6 +78,7 @@ class Decoders(nn.Module):
         size: the size of a vector. Nodes have three parts (encoded, last and new hidden), edges and globals
         `edge_parts` and `global_parts`: three, one if the processor has none, two with messages to edges.
         pointers_from_edges: node pointers are one Linear on edge vectors; otherwise decoded as in CLRS-30.
+        edge_pointers: how pointers of edges are scored, see `EdgePointers`.
         masked: node pointers and edge masks only along the adjacency (PGN-m).
     """
 
@@ -83,6 +91,7 @@ class Decoders(nn.Module):
         edge_parts: int,
         global_parts: int,
         pointers_from_edges: bool,
+        edge_pointers: EdgePointers = "averaged",
         masked: bool = False,
     ) -> None:
         super().__init__()
@@ -91,12 +100,13 @@ class Decoders(nn.Module):
         self.groups = _union(hints, outputs)
         self.size = size
         self.pointers_from_edges = pointers_from_edges
+        self.bound = edge_pointers == "bound"
         self.masked = masked
         self.linears: list[DecoderLinear] = []
         parts = {"nodes": 3, "edges": edge_parts, "pooled": 3, "globals": global_parts, "score": 1}
         ends: dict[str, int] = dict.fromkeys(parts, 0)
         for group in self.groups:
-            for number, (source, width) in enumerate(linears_of(group, size, pointers_from_edges)):
+            for number, (source, width) in enumerate(linears_of(group, size, pointers_from_edges, self.bound)):
                 for name in group.names:
                     rows = slice(ends[source], ends[source] + width)
                     self.linears.append(DecoderLinear(name, number, source, rows))
@@ -158,6 +168,8 @@ class Decoders(nn.Module):
         if group.is_pointer:
             if group.location == Location.NODE and self.pointers_from_edges:
                 return read("edges", count, 1).squeeze(-1)
+            if group.is_edge_pointer and self.bound:
+                return self._decode_bound(group, read)
             first, second = read("nodes", count, self.size), read("nodes", count, self.size)  # [B, N, F, size]
             between = read("edges", count, self.size)  # [B, N, N, F, size]
             if group.location == Location.NODE:
@@ -175,6 +187,13 @@ class Decoders(nn.Module):
         else:
             logits = read("pooled", count, width) + read("globals", count, width)
         return logits.transpose(-1, -2) if group.classes else logits.squeeze(-1)
+
+    def _decode_bound(self, group: FeatureGroup, read: "_Reader") -> Tensor:
+        """Logits of pointers that are bound to their edges, [B, i, j, k, F]."""
+        linears = linears_of(group, self.size, self.pointers_from_edges, self.bound)
+        first, second, between, *compared = (read(source, len(group.names), width) for source, width in linears)
+        query = first.unsqueeze(-3) + second.unsqueeze(-4) + between  # [B, i, j, F, QUERY_SIZE]
+        return bound_scores(query, *compared)
 
 
 class _Reader:
@@ -261,6 +280,19 @@ def _score(left: Tensor, right: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     # Product and sum instead of a matrix product: compiled, the maxima are never written to memory.
     dtype = precise(weight)
     return (torch.maximum(left, right) * weight.to(dtype)).sum(-1) + bias.to(dtype)
+
+
+def bound_scores(query: Tensor, nodes: Tensor, to_target: Tensor, from_target: Tensor) -> Tensor:
+    r"""$\langle q_{ij},\; a_k + b_{ik} + c_{kj} \rangle / \sqrt{R}$ for every edge and every node.
+
+    Shapes: query q [B, i, j, F, R], nodes a [B, k, F, R], to_target b [B, i, k, F, R], from_target c [B, k, j, F, R] ->
+    [B, i, j, k, F].
+    """
+    query, from_target = query.movedim(-2, 1), from_target.movedim(-2, 1)  # [B, F, i, j, R], [B, F, k, j, R]
+    to_target = (nodes.unsqueeze(-4) + to_target).movedim(-2, 1)  # [B, F, i, k, R]
+    scores = query @ to_target.transpose(-1, -2)  # [B, F, i, j, k]
+    others = query.transpose(-2, -3) @ from_target.movedim(-3, -1)  # [B, F, j, i, R] @ [B, F, j, R, k]
+    return (scores + others.transpose(-2, -3)).movedim(1, -1) * query.shape[-1] ** -0.5
 
 
 def precise(tensor: Tensor) -> torch.dtype:

@@ -1,15 +1,20 @@
 """Encoders: one Linear for each feature, all features of a location in one product."""
 
 from collections.abc import Container, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from relational_transformer.clrs.spec import Location, Type
-from relational_transformer.nn.initialization import truncated_normal_
+from relational_transformer.nn.initialization import reset_linear, truncated_normal_
+from relational_transformer.processors import GraphState
 
 from .features import FeatureGroup, Packed
+
+EdgePointers = Literal["averaged", "bound"]
+"""How pointers of edges are encoded and decoded. `averaged`: as in CLRS-30; `bound`: by `BoundPointers` besides, and by
+`bound_scores` (`decoders.py`)."""
 
 FEW = 16
 """The number of columns from which a matrix product is used. A sum over fewer compiles to one pass."""
@@ -148,6 +153,50 @@ class Encoder(nn.Module):
             _blocks(self.edge_groups, self.edges, *seen),
             _blocks(self.global_groups, self.globals, *seen),
         )
+
+
+class BoundPointers(nn.Module):
+    r"""Tells every edge what the node that it points to is, and how that node is related to its ends.
+
+    $$e'_{ij} = e_{ij} + \sum_f \sum_k O^f_{ijk}\,(A_f x_k + B_f e_{ik} + C_f e_{kj})$$
+
+    x and e are the encoded features of a step, and f its pointers of edges, as indices or as probabilities. `Encoder`
+    alone averages over either end of an edge, and so loses that (i, j) points to k. Takes N³ products for each channel.
+
+    Shapes: nodes x [B, N, size], edges e [B, N, N, size], pointers [B, i, j, F] or [B, i, j, k, F]. Returns the
+    features with edges e'.
+    """
+
+    def __init__(self, key: str, num_pointers: int, size: int) -> None:
+        super().__init__()
+        self.key = key
+        self.from_nodes = nn.Linear(size, num_pointers * size, bias=False)
+        self.from_edges = nn.Linear(size, 2 * num_pointers * size, bias=False)  # of all (i, k), then of all (k, j)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for linear in (self.from_nodes, self.from_edges):
+            reset_linear(linear)
+
+    def forward(self, features: GraphState, hints: Packed) -> GraphState:
+        nodes, edges, pointers = features.nodes, features.edges, hints[self.key]
+        assert edges is not None
+        if pointers.dim() == edges.dim():
+            pointers = one_hot(pointers, nodes.shape[-2])
+        pointers = pointers.to(edges.dtype).movedim(-1, 1)  # [B, F, i, j, k]
+        count = pointers.shape[1]
+        of_nodes = self.from_nodes(nodes).unflatten(-1, (count, -1)).transpose(-2, -3)  # [B, F, k, size]
+        of_edges = self.from_edges(edges).unflatten(-1, (2, count, -1)).movedim(-2, 1)  # [B, F, N, N, 2, size]
+        to_target, from_target = of_edges.unbind(-2)  # of (i, k), of (k, j)
+        told = pointers @ (of_nodes.unsqueeze(-3) + to_target)  # [B, F, i, j, size]
+        told = told + (pointers.transpose(-2, -3) @ from_target.transpose(-2, -3)).transpose(-2, -3)
+        return features._replace(edges=edges + told.sum(1))
+
+
+def bound_pointers(groups: Sequence[FeatureGroup], size: int) -> BoundPointers | None:
+    """What tells edges of their targets, given the features of a step; None where no edge points to any."""
+    pointers = [group for group in groups if group.is_edge_pointer]
+    return BoundPointers(pointers[0].key, len(pointers[0].names), size) if pointers else None
 
 
 def _blocks(

@@ -66,6 +66,10 @@ class FeatureGroup:
         return self.type == Type.PERMUTATION_POINTER
 
     @property
+    def is_edge_pointer(self) -> bool:
+        return self.is_pointer and self.location == Location.EDGE
+
+    @property
     def is_choice_of_nodes(self) -> bool:
         return self.is_pointer or self.type == Type.MASK_ONE
 

@@ -20,8 +20,8 @@ from .encoders import Blocks, Columns, mix
 from .features import Batch, Packed
 from .folding import Folded, Parts, at_map, fold, maps_of, unfold
 from .hints import feed_hints, feed_own
-from .network import Carry, Network, keep
-from .steps import Step
+from .network import Carry, Network
+from .steps import Step, keep
 
 
 class FoldedCarry(NamedTuple):

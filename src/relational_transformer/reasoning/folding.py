@@ -55,6 +55,12 @@ class Folded(NamedTuple):
     precise: Tensor
 
 
+def can_fold(network: Network) -> bool:
+    """Whether what a step sees is encoded and read by linear maps alone. Bound pointers are not: a product of two hints
+    would have to be built."""
+    return network.bound_pointers is None
+
+
 def maps_of(network: Network) -> dict[str, dict[str, int]]:
     """By location: the maps that read its encoded features, with the first column that they read."""
     size = network.hidden_size
@@ -105,6 +111,8 @@ def at_map(tensor: Tensor, location: str, name: str) -> Tensor:
 
 def fold(network: Network, features: GraphState) -> Folded:
     """The parts that all steps share, computed from encoded inputs."""
+    if not can_fold(network):
+        raise ValueError("edge_pointers='bound' cannot be folded: what an edge points to is a product of features")
     size, readouts, dtype = network.hidden_size, network.decoders.readouts, precise(features.nodes)
     parts: Parts = {}
     for location, maps in maps_of(network).items():

@@ -12,11 +12,11 @@ from relational_transformer.processors import GraphState, Processor
 
 from .checks import check_lengths, check_prediction, check_spec, check_training_batch
 from .decoders import Decoders, Parts
-from .encoders import EncodedFeatures, Encoder
+from .encoders import EdgePointers, EncodedFeatures, Encoder, bound_pointers
 from .features import Batch, FeatureGroup, Packed, group_features, pack, present_features, unpack
 from .hints import Feeding, HintFeedback, feed_hints, feeding_of, passes_gradients
 from .losses import hint_losses, output_losses
-from .steps import Schedule, Step, make_schedule, make_steps
+from .steps import Schedule, Step, keep, make_schedule, make_steps
 
 HintMode = Literal["encoded_decoded", "decoded_only", "none"]
 
@@ -84,6 +84,7 @@ class Network(nn.Module):
         hint_feedback: the form in which a step sees predicted hints, see `HintFeedback`.
         small_scalar_hints: initialise the encoders of scalar hints with small weights, as if there were `hidden_size`
             hints.
+        edge_pointers: how pointers of edges are encoded and decoded, see `EdgePointers`.
 
     `activation_dtype` is the dtype of vectors between steps; None for that of the parameters.
 
@@ -116,10 +117,12 @@ class Network(nn.Module):
         hint_mode: HintMode = "encoded_decoded",
         hint_feedback: HintFeedback = "paper",
         small_scalar_hints: bool = False,
+        edge_pointers: EdgePointers = "averaged",
     ) -> None:
         super().__init__()
         check_choice("hint_mode", hint_mode, get_args(HintMode))
         check_choice("hint_feedback", hint_feedback, get_args(HintFeedback))
+        check_choice("edge_pointers", edge_pointers, get_args(EdgePointers))
         check_flag(pointers_from_edges=pointers_from_edges, small_scalar_hints=small_scalar_hints)
         check_size(hidden_size=hidden_size)
         if not isinstance(processor, Processor):
@@ -132,9 +135,10 @@ class Network(nn.Module):
         self.hints = group_features(spec, Stage.HINT) if hint_mode != "none" else ()
         self.outputs = group_features(spec, Stage.OUTPUT)
         self.input_encoder = Encoder(self.inputs, hidden_size)
-        self.hint_encoder = None
+        self.hint_encoder = self.bound_pointers = None
         if hint_mode == "encoded_decoded":
             self.hint_encoder = Encoder(self.hints, hidden_size, small_scalars=small_scalar_hints)
+            self.bound_pointers = bound_pointers(self.hints, hidden_size) if edge_pointers == "bound" else None
         self.processor = processor
         self.decoders = Decoders(
             self.hints,
@@ -143,6 +147,7 @@ class Network(nn.Module):
             edge_parts=3 if processor.returns_edges else 2 if processor.returns_messages else 1,
             global_parts=3 if processor.returns_globals else 1,
             pointers_from_edges=pointers_from_edges,
+            edge_pointers=edge_pointers,
             masked=processor.masks_decoders,
         )
 
@@ -238,6 +243,8 @@ class Network(nn.Module):
             )
             if adjacency is not None and encoded.adjacency is not None:
                 adjacency = adjacency | encoded.adjacency
+        if self.bound_pointers is not None:
+            features = self.bound_pointers(features, hints)
         new = self.processor(features, hidden, adjacency, inputs.node_mask)
         dtype = hidden.nodes.dtype
         new = GraphState(new.nodes.to(dtype), _to(new.edges, dtype), _to(new.globals, dtype))
@@ -377,12 +384,6 @@ def find_spec(algorithm: str | Spec) -> Spec:
     return SPECS[algorithm]
 
 
-def keep(is_kept: Tensor, new: Packed, old: Packed) -> Packed:
-    """New logits for examples with `is_kept` [B], old ones for the others. The order of keys stays the same, so that
-    all steps share one compiled function."""
-    return {key: new[key].where(is_kept.reshape(-1, *(1,) * (last.dim() - 1)), last) for key, last in old.items()}
-
-
 def _to(vectors: Tensor | None, dtype: torch.dtype) -> Tensor | None:
     return None if vectors is None else vectors.to(dtype)
 
@@ -393,7 +394,6 @@ def _add(vectors: Tensor | None, more: Tensor | None) -> Tensor:
 
 
 def _parts(features: Tensor | None, hidden: Tensor | None, new: Tensor | None) -> Parts:
-    """The parts that decoders read: features alone if the processor has no such vectors, and the parts that are not
-    None."""
+    """The parts that decoders read: those that are not None, features alone if the processor has no such vectors."""
     assert features is not None
     return tuple(part for part in (features, hidden, new) if part is not None)

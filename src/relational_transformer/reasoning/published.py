@@ -53,7 +53,7 @@ def load_published(network: Network, parameters: Mapping[str, Tensor], *, modern
     """Copy published parameters into a network. The names must match exactly."""
     places = published_places(network, modern=modern)
     if unmatched := sorted(set(places) ^ set(parameters)):
-        raise ValueError(f"parameters on one side only: {', '.join(unmatched)}")
+        raise ValueError(f"parameters in only one of the two networks: {', '.join(unmatched)}")
     ours = dict(network.named_parameters())
     for name, place in places.items():
         part = place.take(ours[place.parameter])

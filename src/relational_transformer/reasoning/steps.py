@@ -72,6 +72,12 @@ def make_steps(hints: Packed, schedule: Schedule) -> list[Step]:
     ]
 
 
+def keep(is_kept: Tensor, new: Packed, old: Packed) -> Packed:
+    """New logits for examples with `is_kept` [B], old ones for the others. The order of keys stays the same, so that
+    all steps share one compiled function."""
+    return {key: new[key].where(is_kept.reshape(-1, *(1,) * (last.dim() - 1)), last) for key, last in old.items()}
+
+
 ALIGNMENT = 16
 """The alignment of rows in bytes. The compiler copies unaligned tensors."""
 

@@ -33,8 +33,8 @@ def parameters(archive: Archive) -> Table:
         remarks=(
             "Ours are counted, not measured.",
             *contradictions("parameters"),
-            "The paper does not print the untuned settings; one layer of size 128, with one head, gives its counts but "
-            "for GAT-v1's again.",
+            "The paper does not print the untuned settings; one layer of size 128 with one head gives its counts, "
+            "except that of GAT-v1.",
         ),
     )
 
@@ -57,9 +57,9 @@ def speed(archive: Archive) -> Table:
         decimals=1,
         kind="ratio",
         remarks=(
-            f"The paper's are of one seed on a {paper['hardware']}. Ours are of all seeds that were trained together, "
-            "whole runs with their validations, compilation included; the hardware is in the footnotes. A run that "
-            "shared its device with others, or was interrupted, was slower than it is alone.",
+            f"The paper's speeds are of one seed on a {paper['hardware']}. Ours are of whole runs, over all seeds that "
+            "were trained together, with validations and compilation; the hardware is in the footnotes. Runs that "
+            "shared a device or were interrupted are slower than alone.",
         ),
     )
 

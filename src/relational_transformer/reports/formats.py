@@ -14,15 +14,40 @@ SPREAD = "± is the standard deviation over seeds."
 def to_markdown(table: Table) -> str:
     """A Markdown table with its footnotes and remarks. A remark names columns without results."""
     table = table.without_missing_columns()
-    columns = [escape_markdown(text) for text in headers(table)]
-    lines = [f"| {' | '.join(columns)} |", f"|---|---|{'---:|' * (len(columns) - 2)}"]
+    columns, body = headers(table), list(rows(table))
+    same: list[str] = []
+    if table.is_brief:
+        columns, body, same = _fold(columns, body)
+    texts = {table.row_header, table.column_header}
+    lines = [
+        f"| {' | '.join(map(escape_markdown, columns))} |",
+        f"|{'|'.join('---' if name in texts else '---:' for name in columns)}|",
+    ]
     lines += [
         f"| {' | '.join(f'**{text}**' if text in ('no', 'no †') else text for text in cells)} |"
-        for cells in (map(escape_markdown, row) for row in rows(table))
+        for cells in (map(escape_markdown, row) for row in body)
     ]
     notes = [f"{mark(number)} {note}." for number, note in enumerate(table.notes, start=1)]
-    beneath = (escape_markdown(line) for line in (*notes, *_told(table)))
+    beneath = (escape_markdown(line) for line in (*notes, *same, *_told(table)))
     return "\n".join([*lines, "", *(f"{line}  " for line in beneath)]).rstrip() + "\n"
+
+
+def _fold(
+    columns: tuple[str, ...], body: list[tuple[str, ...]]
+) -> tuple[tuple[str, ...], list[tuple[str, ...]], list[str]]:
+    """Leave out p-values, and the columns that are the same in all of several rows. The last list names them.
+
+    >>> _fold(("task", "model", "p (Holm)"), [("bfs", "RT", "0.9"), ("dfs", "RT", "0.8")])
+    (('task',), [('bfs',), ('dfs',)], ['In all rows: model RT.'])
+    """
+    is_same = {place: len({row[place] for row in body}) == 1 and len(body) > 1 for place in range(len(columns))}
+    kept = [place for place, name in enumerate(columns) if not is_same[place] and not name.startswith("p (")]
+    named = ", ".join(f"{columns[place]} {body[0][place]}" for place, same in is_same.items() if same)
+    return (
+        tuple(columns[place] for place in kept),
+        [tuple(row[place] for place in kept) for row in body],
+        [f"In all rows: {named}."] if named else [],
+    )
 
 
 def to_latex(table: Table) -> str:

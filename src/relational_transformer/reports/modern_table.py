@@ -83,8 +83,8 @@ def _table(name: str, title: str, row_header: str, models: list[str], cells: lis
         paper_header="published",
         published_columns=tuple(_title(method) for method in methods if method not in models),
         remarks=(
-            "By the modern protocol (rt train --protocol modern), of which the paper has no numbers. ± is the standard "
-            "deviation over seeds.",
+            "Results of the modern protocol (rt train --protocol modern), for which the paper has no numbers. ± is the "
+            "standard deviation over seeds.",
             *(f"{method['title']}: {method['protocol']}." for method in methods.values()),
         ),
     )

@@ -32,8 +32,8 @@ def lobster(archive: Archive) -> Table:
         decimals=3,
         paper_decimals=2,
         remarks=(
-            "The paper prints two decimals, whose rounding is counted into its error, and no deviation.",
-            "How RT reads a distance out and how it encodes edges is not published: both were chosen here.",
+            "The paper prints two decimals and no deviation; the rounding counts as an error.",
+            "The paper does not say how RT decodes distances, nor how it encodes edges; both were chosen here.",
             describe_oracles(),
             *describe_runs(archive, tuple(paper["mean"])),
         ),
@@ -55,8 +55,8 @@ def sokoban(archive: Archive) -> Table:
         unit="% unsolved, lower is better",
         paper_decimals=0,
         remarks=(
-            "The paper prints whole percents with standard errors of 0.3 and 0.7, and not of how many runs; the "
-            "rounding is counted into its error.",
+            "The paper prints whole percents with standard errors of 0.3 and 0.7, and not the number of runs; the "
+            "rounding counts as an error.",
         ),
     )
 

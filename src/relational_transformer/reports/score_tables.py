@@ -21,10 +21,10 @@ from .results.variants import BASELINES, MODELS, title_of
 from .table import Table
 
 COMBINED = (
-    "PGN-c is the better of PGN-u and PGN-m on every task, no model of its own: chosen by its test scores, it is shown "
-    "and not judged."
+    "PGN-c is the better of PGN-u and PGN-m on every task. It is selected by test scores, so its difference is shown "
+    "and not tested."
 )
-RETUNED = "The paper tuned this model again and does not print the values found: ours keeps RT's other settings."
+RETUNED = "The paper tuned this model again and does not print the result; ours keeps RT's other settings."
 AVERAGE = "Average"
 CORE_AVERAGE = "Average of the eight core tasks"
 
@@ -207,7 +207,7 @@ def published_baselines(archive: Archive) -> Table:
         row_header="results",
         untested_columns=(title_of("pgn_combined"),),
         remarks=(
-            "Untuned models trained on 1,000 examples, but for the last row: tuned, and trained on 10,000.",
+            "Untuned models, trained on 1,000 examples; the last row is of tuned models, trained on 10,000.",
             COMBINED,
             *contradictions("classes")[:1],
         ),

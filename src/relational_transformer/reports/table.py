@@ -49,6 +49,8 @@ class Table:
     """Columns that nothing of ours belongs into."""
     untested_columns: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    is_brief: bool = False
+    """Whether Markdown leaves out p-values, and columns that are the same in all rows, which a line below names."""
 
     @property
     def rows(self) -> tuple[str, ...]:
@@ -99,11 +101,12 @@ class Table:
         )
 
     def only_columns(self, columns: Sequence[str]) -> "Table":
-        """The table with these of its columns alone."""
+        """The table with these of its columns alone; that of a single column is brief."""
         for column in columns:
             if column not in self.columns:
                 raise ValueError(f"the table {self.name} has no model {column!r}; it has {', '.join(self.columns)}")
-        return replace(self, cells=tuple(cell for cell in self.cells if cell.column in columns))
+        cells = tuple(cell for cell in self.cells if cell.column in columns)
+        return replace(self, cells=cells, is_brief=len(set(columns)) == 1)
 
     def _is_tested(self, cell: Cell) -> bool:
         comparable = cell.ours is not None and cell.ours.comparable

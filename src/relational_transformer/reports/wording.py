@@ -94,14 +94,18 @@ def explanations(table: Table) -> list[str]:
     told = []
     if table.comparisons:
         told.append(
-            f"In the noise: Welch's t-test does not tell the two means apart at level {LEVEL}, p being corrected by "
-            f"Holm for the {table.comparisons} comparisons of this table. With few seeds only large differences can be "
-            "seen: a yes is no proof of equality."
+            f"In the noise is yes if Welch's t-test finds no difference at level {LEVEL}, with p-values corrected by "
+            f"Holm for the {table.comparisons} comparisons of this table. With few seeds only large differences are "
+            "found, so a yes does not prove equality."
         )
     if any("†" in text for cells in rows(table) for text in cells):
-        told.append("† One side has a single seed or no printed deviation: the other side's is taken for both.")
+        told.append(
+            "† One side has a single seed or no printed deviation, so the other side's deviation is taken for both."
+        )
     if any(cell.ours is not None and not cell.ours.comparable for cell in table.cells):
-        told.append("What was not run as the paper's was is shown with what differs, and not judged.")
+        told.append(
+            "A run with other settings than the paper's has them in a footnote; its difference is shown and not tested."
+        )
     return told
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any, ClassVar, Self, get_args
 
 from relational_transformer.fleet.adam import Schedule
@@ -22,11 +23,11 @@ class RunConfig:
 
     Attributes (of a class):
         called: what is configured, as an error says it.
-        later_settings: names of `settings` that older runs did not have, with the values that these runs had.
+        later_settings: settings that older runs did not have, with the values that `config.json` leaves out.
     """
 
     called: ClassVar[str] = "a training run"
-    later_settings: ClassVar[Mapping[str, Any]] = {}
+    later_settings: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
     task: Any
     model: Any
@@ -42,14 +43,15 @@ class RunConfig:
         check_seeds(self.seeds)
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields for `config.json`, by which a run is recognised: without a constant schedule and the usual values
-        of `later_settings`, which older runs do not name."""
+        """The fields for `config.json`, by which a run is recognised: without a constant schedule and usual values of
+        `later_settings`, which older runs did not have."""
         content = asdict(self)  # pyright: ignore[reportArgumentType]
         if self.schedule.is_constant:
             del content["schedule"]
+        settings = content.get("settings", {})
         for name, usual in self.later_settings.items():
-            if content["settings"].get(name, usual) == usual:
-                content["settings"].pop(name, None)
+            if name in settings and settings[name] == usual:
+                del settings[name]
         return content
 
     @classmethod

@@ -37,7 +37,8 @@ class SideBySide:
 
     A run takes long to begin (loading data, compiling, capturing graphs) and to end (its test). With `aside`, a thread
     does this for one run after the other, while the other runs train. The model must not be called in another thread
-    while torch compiles, so `aside` is for trainers that, after their first turn, only replay captured CUDA graphs.
+    while torch compiles, so `aside` is for trainers that, after their first turn, only replay captured CUDA graphs. A
+    turn that captures again (`Trainer.must_capture`) is made in the thread, too.
 
     Attributes:
         trainers: the trainers of the runs under way, by number.
@@ -90,7 +91,9 @@ class SideBySide:
         ready = [number for number, trainer in self.trainers.items() if not trainer.busy]
         for number in ready:
             with self._told_of(number):
-                if self.trainers[number].has_failed or next(self._turns[number], StopIteration) is StopIteration:
+                if self.trainers[number].must_capture:
+                    self._capture(number)
+                elif self.trainers[number].has_failed or next(self._turns[number], StopIteration) is StopIteration:
                     self._end(number)
         if (queued := self._next()) is not None:
             self._waiting.remove(queued)
@@ -107,7 +110,7 @@ class SideBySide:
 
     def _go_on(self, queued: Queued, number: int, begun: "Begun | MemoryTakenError") -> None:
         if not isinstance(begun, MemoryTakenError):
-            self.trainers[number], self._turns[number] = begun
+            self._take(number, begun)
             return
         if not (self.trainers or self._jobs):
             raise begun
@@ -117,6 +120,20 @@ class SideBySide:
     def _keep_result(self, number: int, result: dict[str, Any]) -> None:
         self.results[number] = result
         self._too_large.clear()
+
+    def _capture(self, number: int) -> None:
+        """Give a run a turn that captures."""
+        trainer, turns = self.trainers.pop(number), self._turns.pop(number)
+        trainer.save()  # so that a signal need not wait for it
+
+        def turn() -> Begun:
+            next(turns)
+            return trainer, turns
+
+        self._do(number, turn, self._take)
+
+    def _take(self, number: int, begun: "Begun") -> None:
+        self.trainers[number], self._turns[number] = begun
 
     def _end(self, number: int) -> None:
         trainer = self.trainers.pop(number)

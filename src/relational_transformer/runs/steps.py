@@ -44,8 +44,15 @@ class Steps(ABC):
     def make(self, number: int) -> None:
         """Run training step `number` of those that are loaded. Steps are run in order."""
 
-    def rehearse(self) -> None:
-        """Call all that is compiled for training steps, as a step does; what it changes does not matter."""
+    @property
+    def must_capture(self) -> bool:
+        """On CUDA: whether the next step captures a graph, though steps were made before: the part that was loaded last
+        may need larger tensors."""
+        return False
+
+    def rehearse(self, number: int) -> None:
+        """Call what is compiled for training steps, as a step does; what it changes does not matter. `number` is below
+        `Task.rehearsals`."""
         self.make(0)
 
     def forget(self) -> None:

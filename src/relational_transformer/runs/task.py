@@ -165,6 +165,11 @@ class Task(ABC, Generic[ConfigType]):
     def load(self, part: int, position: int) -> None:
         """Draw the random numbers of a part, whose step number `position` is the next one."""
 
+    @property
+    def rehearsals(self) -> int:
+        """The number of rehearsals of `steps` that together call all that training steps compile."""
+        return 1
+
     @abstractmethod
     def validate(self, steps: int) -> dict[str, Tensor]:
         """At the end of a part of `steps` steps: the score `validation`, by which the best parameters are chosen, and

@@ -42,6 +42,9 @@ class Trainer:
     So several trainers, each with a stream of its own, can share one GPU: resume one that is not `busy`. `save` may be
     called whenever `run` has yielded. A run that is resumed from there ends with the same numbers.
 
+    Attributes:
+        must_capture: whether the next turn compiles and captures, as the first turn does and few others do.
+
     >>> from tempfile import TemporaryDirectory
     >>> from relational_transformer.processors import Settings
     >>> from relational_transformer.training import CLRSTask, Protocol, TrainConfig, load_network
@@ -93,6 +96,7 @@ class Trainer:
         self.steps = 0
         self.seconds_before = 0.0
         self._part_loaded: int | None = None
+        self.must_capture = False
         self._is_to_be_saved = False
         self._validation_graph: Callable[[], None] | None = None
         self._events: list[tuple[int, torch.cuda.Event]] = []  # ends of turns, each with the steps made before it
@@ -115,12 +119,16 @@ class Trainer:
             most_steps = a_turn
         self._wait()
 
-    def rehearse(self) -> None:
-        """Call all that a run compiles for its training and its validations, and train nothing."""
+    def rehearse(self, number: int | None = None) -> None:
+        """Call all that a run compiles for its training and its validations, or what belongs to one of its rehearsals,
+        and train nothing."""
+        last = self.task.rehearsals - 1
         with self._on_stream():
             self.task.load(0, 0)
-            self.task.steps.rehearse()
-            self._validate(1)
+            for one in range(last + 1) if number is None else (number,):
+                self.task.steps.rehearse(one)
+            if number in (None, last):
+                self._validate(1)
         if self.stream is not None:
             self.stream.synchronize()
 
@@ -132,8 +140,13 @@ class Trainer:
         end = min(begin + task.steps_of_part, task.num_steps)
         with self._on_stream():
             if part != self._part_loaded:
+                has_begun = self._part_loaded is not None
                 task.load(part, before - begin)
                 self._part_loaded = part
+                if has_begun and task.steps.must_capture:
+                    self.must_capture = True
+                    return
+            self.must_capture = False
             while self.steps < min(end, before + most_steps):
                 task.steps.make(self.steps - begin)
                 self.steps += 1

@@ -27,8 +27,8 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Part:
-    """The selected tasks, models and seeds of an experiment, and how they are trained. Empty fields and None stand for
-    what the paper has.
+    """The selected tasks, models and seeds of an experiment, and how they are trained. Empty fields and None stand
+    for the paper's values.
 
     >>> part = Part(tasks=("core",), models=("rt", "mpnn"), seeds=3)
     """
@@ -39,11 +39,11 @@ class Part:
     examples: int | None = None
     precision: Precision = "tf32"
     precision_of: Mapping[str, Precision] = field(default_factory=dict)
-    """Of CLRS-30: the precision of single tasks."""
+    """CLRS-30: the precision of single tasks."""
     changes: Mapping[str, Any] = field(default_factory=dict)
-    """Of CLRS-30: settings that all models have other than usual."""
+    """CLRS-30: settings that replace those of all models."""
     schedule: Schedule = CONSTANT
-    """Of CLRS-30: how learning rates change over a run."""
+    """CLRS-30: how learning rates change over a run."""
     compile: CompileMode = "auto"
     protocol: ProtocolName | None = None
     """CLRS-30: the paper's protocol, or the modern one; by default that of the experiment."""

@@ -24,7 +24,7 @@ _TASKS_WITH_GLOBALS = (
 _QM9 = tuple(
     f"qm9_{target}" for target in ("mu", "alpha", "homo", "lumo", "gap", "r2", "zpve", "u0", "u", "h", "g", "cv")
 )
-"""The twelve properties of which others publish errors."""
+"""The twelve properties for which others publish errors."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Experiment:
     """Examples that each seed trains on; None for that of the paper's protocol."""
     seeds: int = PAPER_SEEDS
     protocol: ProtocolName = "paper"
-    """Of CLRS-30, where nothing else is asked for."""
+    """CLRS-30: the default protocol."""
 
 
 def _ablation(title: str, model: str, tasks: tuple[str, ...] = CORE_TASKS) -> Experiment:

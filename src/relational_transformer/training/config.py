@@ -57,13 +57,13 @@ class Protocol:
     """The probability, for each example, that a step sees the true hints instead of the model's own."""
 
     data: ProtocolName = "paper"
-    """paper: examples are drawn from a training set; modern: every example is new, they have several sizes, in the form
-    of dm-clrs 2."""
+    """paper: examples are drawn from a training set; modern: every example is new, of several sizes, in the form of
+    dm-clrs 2."""
     train_lengths: tuple[int, ...] = ()
-    """Sizes of the training examples under --data modern; each batch has the next of them. By default 4, 7, 11, 13 and
-    16; for string matchers 20."""
+    """With --data modern: sizes of the training examples, one for each batch in turn; by default 4, 7, 11, 13 and 16,
+    or 20 for string matchers."""
     validation_examples: int | None = None
-    """Examples of the validation set, times the algorithm's multiplier; by default as many as of the test set."""
+    """Examples of the validation set, times the algorithm's multiplier; by default as many as in the test set."""
     hint_feedback: HintFeedback = "paper"
     """The form in which a step sees the model's own hints. paper: decisions, with gradients for scalars alone; soft:
     probabilities, with gradients; hard: decisions, without gradients; hard_on_eval: soft in training, hard in
@@ -81,7 +81,7 @@ class Protocol:
         changed = [name for name in TRAINING_SET if self.is_modern and getattr(self, name) != DEFAULTS[name]]
         if changed:
             raise ValueError(
-                f"--{changed[0].replace('_', '-')} describes a training set, which --data modern has not: "
+                f"--{changed[0].replace('_', '-')} describes a training set, which --data modern does not have: "
                 "leave it out; --train-lengths gives the sizes of fresh examples"
             )
 
@@ -140,8 +140,8 @@ PROTOCOLS: dict[str, Protocol] = {
         validation_interval=1_600,
     ),
 }
-"""`paper` is the default. `quick` takes minutes on a laptop; its scores prove little. `modern` is that of Ibarz et al.,
-with the models of `find_settings(name, modern=True)`."""
+"""`paper` is the default. `quick` takes minutes on a laptop; its scores show only that training works. `modern` is that
+of Ibarz et al., with the models of `find_settings(name, modern=True)`."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class TrainConfig(RunConfig):
     True
     """
 
-    later_settings = MappingProxyType({"gradient_clip": None, "weight_decay": 0.0})
+    later_settings = MappingProxyType({"gradient_clip": None, "weight_decay": 0.0, "edge_pointers": "averaged"})
 
     task: str
     model: str

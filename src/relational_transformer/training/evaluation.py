@@ -168,6 +168,7 @@ class FusedEvaluation:
 
     def __init__(self, pieces: Pieces, network: Network, num_nodes: int, precision: Precision) -> None:
         self.layers = kernel_layers(network, num_nodes, precision, pieces.device)
+        self.layers.compile_ahead("layer_inference")
         self.precision: Precision = precision
         self._lay_out = pieces.compile(self._parameters)
         self._begin, self._go_on = pieces.of(network, begin), pieces.of(network, go_on)

@@ -1,8 +1,8 @@
-"""Fresh examples for every part of a run, as the modern protocol has them: of several sizes, which take turns.
+"""Fresh examples of several sizes for every part of a run: the training data of the modern protocol.
 
-What a run does in part n is made of block n of `clrs.training_blocks` and of numbers that are drawn from each seed, n
-and the size alone, so a run goes on from anywhere. The examples of each size lie in tensors of their own that stay
-where they are: the next part's are copied over them, and neither the host nor the device waits for the other.
+Part n of a run trains on block n of `clrs.training_blocks`, with random numbers that depend on the seed, n and the
+size alone, so a run can be resumed at any part. The examples of each size have tensors of their own, whose addresses
+do not change: those of the next part are copied into them. Neither the host nor the device waits for the other.
 """
 
 import math
@@ -24,14 +24,14 @@ from .mixed_step import MixedSteps
 from .step import TrainingStep
 
 PROBES = 1_000
-"""Examples of each size whose numbers of hints tell how long the others may be. None is trained on."""
+"""The number of examples of each size from which the lengths of others are estimated. No run trains on them."""
 RESERVE = 1.25
-"""Room for so many times the hints of the longest of them, where they are not all of one length. Among 4,000 other
-examples of each algorithm none had more than 1.2 times as many."""
+"""If lengths differ, there is room for this many times the hints of the longest probe. Among 4,000 other examples of
+each algorithm none had more than 1.2 times as many."""
 BUCKETS = 3
-"""Numbers of hints for each size that batches are padded to, besides the room for the longest."""
+"""The number of lengths to which batches of each size are padded, besides the room for the longest."""
 WORKERS = 2
-"""Threads that make examples ahead of their use."""
+"""Threads that make examples in advance."""
 
 
 class FreshData:
@@ -83,8 +83,8 @@ class FreshExamples:
     """The examples of one size on the device.
 
     Attributes:
-        split: those of the part under way.
-        num_hints: what they are padded to.
+        split: the examples of the current part.
+        num_hints: the number of hints to which they are padded.
     """
 
     def __init__(self, network: Network, like: Trajectories, count: int, num_hints: int, device: torch.device) -> None:
@@ -99,8 +99,7 @@ class FreshExamples:
         self.split = Split(room(one.inputs), hints, room(one.outputs), one.lengths.new_ones(count), lengths)
 
     def replace(self, examples: Trajectories) -> None:
-        """Put these in the place of those before. Where one has more hints than there is room for, there will be
-        more."""
+        """Replace the examples. If one of them has more hints than there is room for, the room is extended."""
         if examples.num_steps > self.num_hints:
             self.num_hints = room_for(examples.lengths)
             hints = {key: data.new_zeros(self.num_hints, *data.shape[1:]) for key, data in self.split.hints.items()}
@@ -117,7 +116,7 @@ class FreshExamples:
 
 
 class Blocks:
-    """The blocks of a run by number, made ahead by threads as long as they are asked for in order."""
+    """The blocks of a run by number. As long as they are requested in order, threads make them in advance."""
 
     def __init__(
         self, task: str, seeds: tuple[int, ...], *, updates: int, batch_size: int, lengths: Sequence[int]
@@ -128,7 +127,7 @@ class Blocks:
         self._next = 0
 
     def get(self, number: int) -> TrainingBlock:
-        """Block `number`; waits for it where it is not ready."""
+        """Block `number`; waits until it is ready."""
         if self._coming is None or number != self._next:
             self.close()
             self._coming = training_blocks(
@@ -158,7 +157,7 @@ def draw_fresh(
     teacher_forcing: float,
     noise_shape: tuple[int, ...] | None,
 ) -> Draw:
-    """What the updates of a block with the size `turn` are made of: the examples of each, and what chance decides."""
+    """The examples and the random numbers of the updates of a block on the size number `turn`."""
     updates = range(turn, block.updates, len(block.sizes))
     index = np.stack([block.batch(update)[1] for update in updates])
     shape = len(updates), block.batch_size
@@ -173,7 +172,7 @@ def draw_fresh(
 
 
 def buckets_of(lengths: np.ndarray, drawn_together: int) -> list[int]:
-    """Numbers of hints to pad batches to, the last of them with room for longer examples than these.
+    """The numbers of hints to which batches are padded. The last has room for longer examples than these.
 
     >>> buckets_of(np.array([5, 5, 5]), 80), buckets_of(np.array([4, 6, 8]), 80)
     ([5], [8, 10])
@@ -182,6 +181,6 @@ def buckets_of(lengths: np.ndarray, drawn_together: int) -> list[int]:
 
 
 def room_for(lengths: np.ndarray) -> int:
-    """How many hints there is to be room for, given the numbers of some examples."""
+    """The number of hints to make room for, given the numbers of some examples."""
     longest = int(lengths.max())
     return longest if longest == lengths.min() else math.ceil(RESERVE * longest)

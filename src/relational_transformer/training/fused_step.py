@@ -16,6 +16,7 @@ from relational_transformer.nn.plain import is_plain, is_plain_inside
 from relational_transformer.processors.relational import RelationalProcessor
 from relational_transformer.reasoning.features import Batch
 from relational_transformer.reasoning.folded_steps import FoldedCarry, begin, between, leave
+from relational_transformer.reasoning.folding import can_fold
 from relational_transformer.reasoning.network import Network
 from relational_transformer.reasoning.steps import Step
 
@@ -26,12 +27,13 @@ PREFIX = "processor.transformer.layers."
 
 
 def kernel_layers(network: Network, num_nodes: int, precision: Precision, device: torch.device) -> KernelLayers:
-    """The layers of a network on graphs of `num_nodes` nodes; none if the processor is no plain relational transformer.
-    A subclass of it that overrides no method of a step counts as plain."""
+    """The layers of a network on graphs of `num_nodes` nodes; none if the processor is no plain relational transformer,
+    or its steps cannot be folded. A subclass of it that overrides no method of a step counts as plain."""
     processor = network.processor
     if (
         not isinstance(processor, RelationalProcessor)
         or not (is_plain(processor) and is_plain_inside(processor))
+        or not can_fold(network)
         or precision != "bf16"
     ):
         return KernelLayers((), num_nodes, device, prefix=PREFIX)
@@ -59,6 +61,7 @@ class FusedSteps:
         self.fleet = fleet
         self._layers_of = partial(kernel_layers, network, precision=precision, device=pieces.device)
         self.layers = self._layers_of(num_nodes)
+        self.layers.compile_ahead("layer_forward", "layer_backward")
         others = {name: shape for name, shape in fleet.shapes.items() if not self.layers.has(name)}
         self.names = tuple(others)
         self._lay_out = pieces.compile(self._parameters)
@@ -69,6 +72,7 @@ class FusedSteps:
         """A copy for graphs of `num_nodes` nodes that shares the compiled functions."""
         other = copy(self)
         other.layers = self._layers_of(num_nodes)
+        other.layers.compile_ahead("layer_forward", "layer_backward")
         return other
 
     @property

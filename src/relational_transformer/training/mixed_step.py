@@ -1,4 +1,4 @@
-"""Training steps on examples of several sizes in turn. Every size has captured steps of its own."""
+"""Training steps on examples of several sizes in turn. Every size has its own captured steps."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,8 @@ from .step import TrainingStep
 
 
 class MixedSteps:
-    """Step k has size number k modulo the number of sizes. All sizes share the compiled functions, the parameters and
-    the sums over steps.
+    """Step k trains on size number k modulo the number of sizes. All sizes share the compiled functions, the parameters
+    and the sums over steps.
 
     Args:
         sizes: the training steps of each size, all made by `TrainingStep.of_size`; the largest comes last.
@@ -29,7 +29,7 @@ class MixedSteps:
 
     @property
     def recompute(self) -> bool | None:
-        """As for a `TrainingStep`. The largest size decides for all."""
+        """As in `TrainingStep`; the largest size decides for all."""
         return self.sizes[-1].recompute
 
     @recompute.setter
@@ -41,6 +41,16 @@ class MixedSteps:
     def layers_are_kernels(self) -> bool:
         """Whether every layer of every size is one fused kernel, forward and backward."""
         return all(size.layers_are_kernels for size in self.sizes)
+
+    @property
+    def are_recorded(self) -> bool:
+        """Whether the graphs of all steps of every size are captured."""
+        return all(size.are_recorded for size in self.sizes)
+
+    @property
+    def must_capture(self) -> bool:
+        """As in `Steps`."""
+        return any(size.must_capture for size in self.sizes)
 
     def load(self, draws: Sequence[Draw], position: int = 0) -> None:
         """Load the random numbers of the next steps of each size; step number `position` of all is the next one."""
@@ -64,10 +74,10 @@ class MixedSteps:
         before, turn = divmod(number, len(self.sizes))
         self.sizes[turn].run(before)
 
-    def rehearse(self) -> None:
-        """As that of a `TrainingStep`, of all sizes."""
-        largest = self.sizes[-1]
-        largest.decide()
-        self.recompute = largest.recompute
-        for size in reversed(self.sizes):
-            size.rehearse()
+    def rehearse(self, number: int) -> None:
+        """As that of a `TrainingStep`, of one size, the largest first. Where nothing is decided yet, other sizes are
+        rehearsed as if nothing were recomputed: to decide compiles the forward pass of the largest."""
+        largest, size = self.sizes[-1], self.sizes[-1 - number]
+        if size is not largest:
+            size.recompute = bool(largest.recompute)
+        size.rehearse()

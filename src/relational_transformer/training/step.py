@@ -98,6 +98,15 @@ class TrainingStep(Steps):
         """Whether every layer is one fused kernel, forward and backward."""
         return self._fused.fits and not self.recompute
 
+    @property
+    def are_recorded(self) -> bool:
+        """Whether the graphs of all steps are captured."""
+        return self.graphs.are_recorded
+
+    @property
+    def must_capture(self) -> bool:
+        return self.device.type == "cuda" and not self.are_recorded
+
     def load(self, drawn: Draw, position: int = 0) -> None:
         """Load the random numbers of the next steps; step number `position` of them is the next one."""
         longest = self.split.host_lengths[drawn.index].max(axis=(1, 2))
@@ -132,11 +141,11 @@ class TrainingStep(Steps):
 
     def record(self) -> None:
         """On CUDA, capture all graphs that are missing."""
-        if not self.graphs.are_recorded:  # the longest first, whose memory the others reuse
+        if not self.are_recorded:  # the longest first, whose memory the others reuse
             for bucket in reversed(self.buckets):
                 self.graphs.record(bucket, partial(self._train, bucket))
 
-    def rehearse(self) -> None:
+    def rehearse(self, number: int = 0) -> None:
         """Call all that training steps are made of, which compiles it, on few hints and in little memory."""
         self.decide()
         self._train(min(HINTS_OF_REHEARSAL, max(self.buckets)))

@@ -94,6 +94,11 @@ class CLRSTask(Task[TrainConfig]):
     def load(self, part: int, position: int) -> None:
         self._data.load(part, position)
 
+    @property
+    def rehearsals(self) -> int:
+        """One for each size of the training examples."""
+        return len(self.config.protocol.sizes(self.config.task))
+
     def validate(self, steps: int) -> dict[str, Tensor]:
         return {"validation": self.evaluator.scores(self.fleet.parameters)}
 

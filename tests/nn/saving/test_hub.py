@@ -159,4 +159,4 @@ for call in (lambda: Layer.from_pretrained("you/layer"), lambda: layer.push_to_h
 """
         finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
         message = "models of the Hub need huggingface_hub: pip install '.[hub]' in a checkout"
-        assert finished.stdout.splitlines() == [f"no folder 'you/layer' is there, and {message}", message]
+        assert finished.stdout.splitlines() == [f"there is no folder 'you/layer', and {message}", message]

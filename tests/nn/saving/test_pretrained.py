@@ -80,7 +80,7 @@ def test_every_argument_of_a_constructor_is_kept(cls: type[Pretrained], tmp_path
         "global_input_size": 2, "edge_hidden_sizes": (4, 3), "num_layers": 2, "global_mode": "att",
         "update_edges": False, "dropout": 0.25, "global_size": 2, "heads": 3, "edge_dim": 5, "edge_channels": 7,
         "head_channels": 4, "hidden_channels": 9, "edge_hidden_channels": (4, 3), "mode": "complete",
-        "options": LayerOptions(norm="rms", attention_dropout=0.5),
+        "return_edges": False, "options": LayerOptions(norm="rms", attention_dropout=0.5),
     }  # fmt: skip
     parameters = {
         name: one for name, one in inspect.signature(cls).parameters.items() if name not in ("device", "dtype")
@@ -331,12 +331,16 @@ class TestLoadingDifferently:
         [
             (
                 {"node_hidden_size": 9},
-                r"does not fit .*: node_feed_forward_in\.weight has shape \[7, 6\], and should",
+                r"does not fit .* with node_hidden_size=9: node_feed_forward_in\.weight has shape \[7, 6\], expected",
             ),
-            ({"node_hidden_size": -1}, "node_hidden_size must be a positive integer, got -1"),
+            (
+                {"node_hidden_size": -1},
+                r"with node_hidden_size=-1 does not fit .*: node_hidden_size must be a positive integer, got -1",
+            ),
             ({"options": LayerOptions(norm="rms")}, r"does not fit .*: .*norm\.bias is unknown"),
             ({"droput": 0.5}, "RelationalTransformerLayer takes no droput, which was given to from_pretrained"),
             ({"device": "nowhere"}, "device must be one that is here, got 'nowhere'"),
+            ({"device": "hpu"}, "device must be one that is here, got 'hpu'"),
             ({"dtype": torch.int8}, r"dtype must be a floating-point dtype, got torch\.int8"),
         ],
     )

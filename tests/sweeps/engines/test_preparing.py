@@ -15,6 +15,7 @@ from relational_transformer.sweeps.cells import Cell
 from relational_transformer.sweeps.engines import EngineOptions, LocalEngine, options
 from relational_transformer.sweeps.engines.preparing import Preparation, prepare
 from tests.sweeps.small import scores_alone, scores_of, small_cell, small_runs
+from tests.training.test_modern import modern_config
 
 CPU = torch.device("cpu")
 WAITS = ("-c", "import sys; sys.stdin.read()")
@@ -22,7 +23,7 @@ WAITS = ("-c", "import sys; sys.stdin.read()")
 PREPARES_FOR_EVER = """
 import time
 from relational_transformer.sweeps.engines import preparing
-preparing.prepare = lambda run, device: time.sleep(600)
+preparing.prepare = lambda run, device, rehearsal: time.sleep(3600)
 preparing.main()
 """
 TASKS = ("bfs", "binary_search", "insertion_sort")
@@ -34,12 +35,12 @@ def compiled_runs(root: Path, *tasks: str) -> list[Run]:
 
 
 def running(preparation: Preparation) -> list[Path]:
-    return list(preparation._running)
+    return [run.folder for run, _ in preparation._running]
 
 
 def end(preparation: Preparation, run: Run, *, killed: bool = False) -> None:
-    """Let the process that prepares a run end."""
-    process = preparation._running[run.folder][1]
+    """Let the first process that prepares a run end."""
+    process = next(process for prepared, process in preparation._running if prepared == run)
     assert process.stdin is not None
     if killed:
         process.kill()
@@ -56,6 +57,18 @@ def test_runs_are_prepared_in_their_order_so_many_at_a_time_and_are_ready_when_t
         end(preparation, second)
         assert [preparation.is_ready(run.folder) for run in runs] == [False, True, False]
         assert running(preparation) == [first.folder, third.folder]
+
+
+def test_a_run_of_several_sizes_is_ready_when_the_processes_of_all_have_ended(tmp_path):
+    config = replace(modern_config(), compile="on")  # two sizes
+    first, second = small_runs(tmp_path, Cell("clrs", config), Cell("clrs", replace(config, task="dfs")))
+    with Preparation([first, second], CPU, 3, WAITS) as preparation:
+        assert running(preparation) == [first.folder, first.folder, second.folder]
+        end(preparation, first)
+        assert not preparation.is_ready(first.folder)
+        end(preparation, first)
+        assert preparation.is_ready(first.folder)
+        assert running(preparation) == [second.folder, second.folder]
 
 
 def test_a_process_that_fails_is_told_and_costs_its_run_nothing(tmp_path, capsys):
@@ -81,7 +94,7 @@ def test_what_compiles_nothing_or_is_done_or_finds_no_process_is_ready_at_once(t
 def test_no_process_outlives_the_preparation(tmp_path):
     runs = compiled_runs(tmp_path, *TASKS)
     with Preparation(runs, CPU, 3, WAITS) as preparation:
-        processes = [process for _, process in preparation._running.values()]
+        processes = [process for _, process in preparation._running]
     assert all(process.poll() is not None for process in processes)
 
 
@@ -89,9 +102,9 @@ def test_a_process_that_prepares_ends_when_whoever_gave_the_order_is_gone(tmp_pa
     process = subprocess.Popen([sys.executable, "-c", PREPARES_FOR_EVER], stdin=subprocess.PIPE, text=True)
     (run,) = compiled_runs(tmp_path, "bfs")
     assert process.stdin is not None
-    process.stdin.write(f'{{"run": {json.dumps(run.as_dict())}, "device": "cpu"}}\n')
+    process.stdin.write(f'{{"run": {json.dumps(run.as_dict())}, "rehearsal": 0, "device": "cpu"}}\n')
     process.stdin.close()
-    assert process.wait(timeout=120) == 1
+    assert process.wait(timeout=600) == 1
 
 
 def test_runs_that_were_compiled_ahead_end_as_they_do_alone(tmp_path):
@@ -121,5 +134,5 @@ def test_processes_that_prepare_leave_two_cores_to_each_that_trains(monkeypatch,
 
 def test_their_number_is_an_option_of_this_machine():
     assert EngineOptions().prepare is None
-    with pytest.raises(ValueError, match="--prepare means nothing with --engine ray"):
+    with pytest.raises(ValueError, match="--prepare has no effect with --engine ray"):
         options.check_options(EngineOptions("ray", prepare=2))

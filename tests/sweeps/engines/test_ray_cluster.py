@@ -64,7 +64,7 @@ def add_a_day(run: Run) -> int:
 
     A run that goes on from there has taken more than a day in the end; one that begins anew has not.
     """
-    wait_until_free(run.folder)  # who was killed may be dying still
+    wait_until_free(run.folder, patience=600.0)  # who was killed may be dying still
     folder = RunFolder(run.folder)
     tensors, progress, config = read_checkpoint(folder.checkpoint)
     save_checkpoint(folder, config, tensors, {**progress, "seconds": progress["seconds"] + DAY})

@@ -143,7 +143,7 @@ def test_a_score_that_was_changed_in_a_database_is_noticed(tmp_path):
     with closing(sqlite3.connect(tmp_path / "study.db")) as database:
         database.execute("UPDATE trial_values SET value = 0.9 WHERE value > 0.15")
         database.commit()
-    with pytest.raises(ValueError, match=r"trial 2 of the study 'mpnn on core' is not what was written"):
+    with pytest.raises(ValueError, match=r"trial 2 of the study 'mpnn on core' was changed"):
         load_study(location, STUDY)
 
 

@@ -62,7 +62,7 @@ def test_half_a_line_of_a_killed_worker_costs_no_trial(tmp_path):
 def test_a_file_that_is_no_journal_is_named_and_left_alone(tmp_path, content: bytes, writing: bool):
     path = tmp_path / "letter"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="letter is no journal of a search"):
+    with pytest.raises(ValueError, match="letter is not the journal of a search"):
         open_storage(str(path), writing=writing)
     assert path.read_bytes() == content
 

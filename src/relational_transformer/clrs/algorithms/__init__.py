@@ -9,7 +9,8 @@ FILES = {of: "searching" if of is AlgorithmClass.SEARCH else of.name.lower() for
 
 
 def implementation_of(name: str) -> Algorithm:
-    """How an algorithm is drawn and traced. Its file is imported when one of its algorithms is first asked for.
+    """The implementation of an algorithm: its sampler and its trace. Its file is imported at the first use of one of
+    its algorithms.
 
     >>> implementation_of("bellman_ford").shortest
     1

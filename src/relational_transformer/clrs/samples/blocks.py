@@ -1,8 +1,8 @@
 """Fresh examples for training by the modern protocol, in numbered blocks: `training_blocks(name, seeds)`.
 
-A block is drawn from seeds made of its number, so any block can be made anywhere and in any order: to take a run up
-again, the number of the next block is all there is to know. In distribution the examples are dm-clrs' own
-(`ReferenceRun`): the same samplers with other seeds.
+A block is drawn from the seeds of a run and its own number, so any block can be made anywhere and in any order: a
+run can be resumed from the number of its next block. The examples have the distribution of dm-clrs (`ReferenceRun`):
+the same samplers with other seeds.
 """
 
 import itertools
@@ -27,9 +27,9 @@ class TrainingBlock:
     """The examples of some updates of one or several seeds. Sizes take turns: update k has size k modulo their number.
 
     Attributes:
-        number: of the block in its run.
+        number: the number of the block in its run.
         sizes: the examples of each size in the order of their turns, of all seeds, one seed after the other.
-        num_seeds: how many seeds.
+        num_seeds: the number of seeds.
         batch_size: examples an update of each seed.
 
     >>> block = training_block("bfs", seeds=(1, 2), number=0, updates=10, batch_size=3)
@@ -47,11 +47,11 @@ class TrainingBlock:
 
     @property
     def updates(self) -> int:
-        """How many updates its examples are for."""
+        """The number of updates in the block."""
         return len(self.sizes) * (len(self.sizes[0]) // (self.num_seeds * self.batch_size))
 
     def batch(self, update: int) -> tuple[int, np.ndarray]:
-        """The examples of one update: whose turn it is among `sizes`, and the examples there, int64 [S, B]."""
+        """The examples of one update: the index into `sizes`, and the indices of the examples there, int64 [S, B]."""
         if not 0 <= update < self.updates:
             raise ValueError(f"The update is {update}; the block has 0 .. {self.updates - 1}.")
         before, turn = divmod(update, len(self.sizes))
@@ -69,7 +69,7 @@ def training_block(
     batch_size: int = 32,
     lengths: Sequence[int] | None = None,
 ) -> TrainingBlock:
-    """Make one block. A seed's examples do not depend on the other seeds.
+    """Make one block. The examples of a seed do not depend on the other seeds.
 
     Args:
         name: one of `ALGORITHMS`.
@@ -100,7 +100,8 @@ def training_blocks(
 ) -> Generator[TrainingBlock, None, None]:
     """Blocks without end, made ahead of their use by threads: `training_block` of `first_block` and all that follow.
 
-    Threads do: the drawing and tracing is compiled code, which runs beside Python. (Without numba it does not.)
+    Threads are enough, because drawing and tracing are compiled code, which runs beside Python (but not without
+    numba).
 
     Args:
         name: one of `ALGORITHMS`.
@@ -109,7 +110,7 @@ def training_blocks(
         updates: updates a block.
         batch_size: examples an update of each seed.
         lengths: the sizes that take turns.
-        workers: threads that make blocks; 0 makes each when it is asked for. The blocks are the same.
+        workers: threads that make blocks; with 0 each block is made when it is requested. The blocks are the same.
 
     >>> blocks = training_blocks("bfs", seeds=[0], first_block=5, updates=5, batch_size=2)
     >>> next(blocks).number, next(blocks).number

@@ -1,7 +1,7 @@
 """The modern protocol's form of the data (Ibarz et al., *A Generalist Neural Algorithmic Learner*, 2022).
 
-Three things differ from the paper's form, which algorithms and traces know nothing of:
-positions are random, a constant hint is an input, and the order that a sort puts out is a permutation matrix.
+It differs from the paper's form in three points, on which algorithms and traces do not depend: positions are random,
+a constant hint is an input, and the output of a sort is a permutation matrix.
 """
 
 from types import MappingProxyType
@@ -38,7 +38,7 @@ STRING_LENGTHS = (20,)
 
 
 def training_lengths(name: str) -> tuple[int, ...]:
-    """The sizes whose batches take turns in training; the last one is also that of validation.
+    """The sizes of training batches, which take turns; the last one is also that of validation.
 
     >>> training_lengths("bfs"), training_lengths("kmp_matcher")
     ((4, 7, 11, 13, 16), (20,))
@@ -66,7 +66,7 @@ def modern_form(name: str, data: Trajectories, positions: np.ndarray | None = No
     Args:
         name: the algorithm.
         data: what was traced.
-        positions: random numbers [B, N] to put in the place of the even positions; those stay where None.
+        positions: random numbers [B, N] that replace the even positions; None keeps those.
     """
     inputs, hints, outputs = dict(data.inputs), dict(data.hints), dict(data.outputs)
     if positions is not None:

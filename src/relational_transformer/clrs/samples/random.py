@@ -1,8 +1,8 @@
 """numpy's legacy `RandomState` stream, word for word, inside compiled code.
 
-The benchmark is defined by that stream: every example starts where the one before it stopped drawing. `open_stream`
-takes over the state of a `RandomState`; the functions below draw from it what `RandomState`'s methods of similar names
-would draw, and leave it where they would leave it.
+The benchmark is defined by that stream: every example begins where the previous one stopped drawing. `open_stream`
+copies the state of a `RandomState`. The functions below draw the same numbers as the methods of `RandomState` with
+similar names, and leave the stream in the same state.
 
 A stream is an int64 array [1249]: the 624 words of the Mersenne Twister (Matsumoto and Nishimura, 1998), the same words
 tempered (what is handed out), and the position of the next one.
@@ -87,7 +87,8 @@ def fill_uniform(stream, values):
 
 @compiled
 def fill_below(stream, bound, values):
-    """Fill a flat integer array with whole numbers 0 .. bound - 1: masked words, those too large thrown away."""
+    """Fill a flat integer array with whole numbers 0 .. bound - 1: masked words, of which those that are too large
+    are dropped."""
     largest = bound - 1
     mask = largest
     for shift in (1, 2, 4, 8, 16):
@@ -107,8 +108,9 @@ def fill_below(stream, bound, values):
 
 
 def coin(chance: float) -> np.ndarray:
-    """What `fill_bernoulli` needs to know of a chance: the two thresholds of numpy's inversion, and whether a coin of
-    chance 1 - `chance` is thrown in its place, as numpy does above 1/2. All are rounded as numpy rounds them."""
+    """The numbers of `fill_bernoulli` for a probability `chance`: the two thresholds of numpy's inversion, and
+    whether a coin of probability 1 - `chance` is thrown instead, as numpy does above 1/2. All are rounded as numpy
+    rounds them."""
     flipped = chance > 0.5
     rarer = 1.0 - chance if flipped else chance
     none = math.exp(math.log(1.0 - rarer))
@@ -119,7 +121,7 @@ def coin(chance: float) -> np.ndarray:
 def fill_bernoulli(stream, coin, values):
     """Fill a flat array with binomial draws of one trial, by inversion; `coin` is `coin(chance)`.
 
-    The thresholds are rounded numbers, so a draw very near 1 can pass both outcomes; numpy throws it away.
+    The thresholds are rounded, so a draw very near 1 can pass both outcomes; numpy drops it, and so does this.
     """
     none, most, flipped = coin[0], coin[1], coin[2] == 1.0
     draws = np.empty(values.size, np.float64)

@@ -1,7 +1,7 @@
 """Random graphs: Erdos-Renyi, its acyclic kind, and four loosely connected communities.
 
-A graph is a float64 matrix [N, N]; 0 means no edge. The chance of an edge is drawn anew for every graph from `chances`,
-all equally likely; where there is one only, nothing is drawn.
+A graph is a float64 matrix [N, N]; 0 means no edge. The probability of an edge is drawn for every graph from
+`chances`, all equally likely; if there is only one, nothing is drawn.
 """
 
 import math

@@ -1,7 +1,7 @@
 """The batches of one training run by the modern protocol, bit for bit as dm-clrs makes them: `ReferenceRun`.
 
-It is the proof that our samplers are dm-clrs' own. To train, use `training_blocks`: the same samplers with other seeds,
-faster, and to be taken up anywhere.
+It shows that our samplers are those of dm-clrs. For training use `training_blocks`: the same samplers with other
+seeds, faster, and resumable at any block.
 """
 
 from dataclasses import replace
@@ -21,9 +21,10 @@ WARM_UP = 1000
 
 
 class ReferenceRun:
-    """What dm-clrs' own training script draws of a seed: training batches, whose sizes take turns, and validation.
+    """The batches that dm-clrs' own training script draws with a seed: training batches of several sizes in turn,
+    and validation batches.
 
-    All batches share one stream of random positions, so they depend on the order in which they are asked for. Hints are
+    All batches share one stream of random positions, so they depend on the order of the calls. Hints are
     padded to the longest trace of that size so far, the warm-up included.
 
     Args:

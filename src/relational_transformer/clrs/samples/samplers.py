@@ -1,7 +1,7 @@
 """The distributions that inputs are drawn from, one function each: (stream, count, length) -> arrays, batch first.
 
-Examples are drawn one after the other and every call takes up the stream where the last one left it, so the first k of
-n examples do not depend on n.
+Examples are drawn one after the other, and every call continues the stream, so the first k of n examples do not
+depend on n.
 """
 
 import numpy as np
@@ -133,8 +133,7 @@ def _fill_segments(stream, fair_coin, x, y):
 
 def two_segments(stream, count, length):
     """End points of the segments 0-1 and 2-3, U[0, 1] squared; whether they meet is decided first, by a fair coin.
-
-    There are four nodes whatever the length.
+    There are always four nodes.
     """
     x, y = np.empty((count, 4)), np.empty((count, 4))
     _fill_segments(stream, coin(0.5), x, y)

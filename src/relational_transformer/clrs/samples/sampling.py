@@ -40,16 +40,16 @@ def sample(
 
     Args:
         name: one of `ALGORITHMS`.
-        num_samples: how many examples, B.
+        num_samples: the number of examples, B.
         length: size of the problem. Mostly the number of nodes N; optimal_bst has one node more, segments_intersect
             always four, and for the string matchers it counts the long string alone (version "2.0" and the modern
             protocol: both strings).
-        seed: 0 .. 2^32 - 1. The first examples of a seed are the same however many are drawn.
+        seed: 0 .. 2^32 - 1. The first examples of a seed do not depend on `num_samples`.
         version: features of dm-clrs "1.0", as in the paper and by default, or "2.0", as in the modern protocol.
         protocol: "paper", or "modern": random positions, more varied graphs and strings, predecessors as an input,
             permutations. Then `seed` is that of a whole run, from which dm-clrs draws the seed of the examples first.
         training: whether the modern protocol draws as in training and validation, or as in testing: with even
-            positions, and graphs and strings like the paper's. The paper's protocol knows no difference.
+            positions, and graphs and strings like the paper's. With the paper's protocol this makes no difference.
 
     >>> data = sample("bellman_ford", num_samples=2, length=6, seed=3)
     >>> data.inputs["A"].shape, data.hints["pi_h"].shape, data.outputs["pi"].tolist()
@@ -117,7 +117,7 @@ def trace(
 
 
 def _total_length(name: str, length: int, version: FeatureVersion) -> int:
-    """What `draw` takes for a length: for the string matchers, the characters of both strings together."""
+    """The length that `draw` takes: for the string matchers, the characters of both strings."""
     if name in STRING_MATCHERS and version == "1.0":
         return length + max(1, length // 4)
     return length

@@ -27,17 +27,16 @@ def stream(
     first_batch: int = 0,
     version: FeatureVersion | None = None,
 ) -> Iterator[Trajectories]:
-    """Batches of new examples, one after the other, the same for a seed whatever the number of workers.
-
-    Batch k is drawn from a seed of its own, made of `seed` and k; so the stream can also be taken up again anywhere.
+    """Batches of new examples, which do not depend on the number of workers. Batch k is drawn from a seed made of
+    `seed` and k, so the stream can be resumed at any batch.
 
     Args:
         name: one of `ALGORITHMS`.
         batch_size: examples a batch.
         length: size of the problem, as in `sample`.
         seed: of the whole stream, 0 .. 2^32 - 1.
-        workers: processes that make batches ahead of their use; 0 makes them here, when they are asked for. They are
-            started afresh, so a script that wants them needs `if __name__ == "__main__":` around what it does.
+        workers: processes that make batches in advance; with 0 they are made in this process. A script with workers
+            needs `if __name__ == "__main__":`, because they import it.
         first_batch: number of the batch to begin with.
         version: features of dm-clrs "1.0", as in the paper, or "2.0".
 

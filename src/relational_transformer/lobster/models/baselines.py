@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from relational_transformer.regression.model import LayeredModel, State, max_pool, precise_linear
 
-from ..data import NODE_INPUTS, GraphBatch
+from ..data import NODE_INPUTS, GraphBatch, neighbours
 from ..settings import BaselineSettings
 
 ATTENTION_SLOPE = 0.2
@@ -69,7 +69,7 @@ class DenseGCN(nn.Module):
 
     def forward(self, graphs: GraphBatch, state: State) -> State:
         nodes = self.lin(_with_inputs(graphs, state))
-        adjacency = _with_self_loops(graphs).to(nodes.dtype)
+        adjacency = neighbours(graphs).to(nodes.dtype)
         scale = adjacency.sum(-1, keepdim=True).rsqrt()  # [..., N, 1]
         return (scale * (adjacency @ (scale * nodes)) + self.bias,)
 
@@ -95,7 +95,7 @@ class DenseGAT(nn.Module):
         senders = nodes @ self.att_src.flatten()  # [..., N]
         receivers = nodes @ self.att_dst.flatten()
         scores = F.leaky_relu(senders.unsqueeze(-2) + receivers.unsqueeze(-1), ATTENTION_SLOPE)  # [..., N, N]
-        scores = scores.masked_fill(~_with_self_loops(graphs), float("-inf"))
+        scores = scores.masked_fill(~neighbours(graphs), float("-inf"))
         precise = torch.promote_types(scores.dtype, torch.float32)
         return (scores.softmax(-1, dtype=precise).to(nodes.dtype) @ nodes + self.bias,)
 
@@ -103,9 +103,3 @@ class DenseGAT(nn.Module):
 def _with_inputs(graphs: GraphBatch, state: State) -> Tensor:
     (nodes,) = state
     return torch.cat([graphs.nodes.to(nodes.dtype), nodes], dim=-1)
-
-
-def _with_self_loops(graphs: GraphBatch) -> Tensor:
-    """The adjacency matrix with self-loops, bool [..., N, N]. Absent nodes have only their self-loop."""
-    num_nodes = graphs.edges.shape[-2]
-    return (graphs.edges.squeeze(-1) != 0) | torch.eye(num_nodes, dtype=torch.bool, device=graphs.edges.device)

@@ -7,17 +7,18 @@ from relational_transformer.nn import RelationalTransformerLayer
 from relational_transformer.nn.initialization import reset_linear
 from relational_transformer.regression.model import LayeredModel, RelationalStep, State, max_pool, precise_linear
 
-from ..data import EDGE_INPUTS, NODE_INPUTS, GraphBatch
+from ..data import EDGE_INPUTS, NODE_INPUTS, GraphBatch, neighbours
 from ..settings import RelationalSettings
 
 
 def relational_model(settings: RelationalSettings) -> LayeredModel:
-    """RT with the sizes of `settings`. All pairs of nodes attend; the graph is encoded in the edge vectors alone.
+    """RT with the sizes of `settings`. Every pair of nodes has an edge vector, which encodes the graph.
 
     >>> sum(parameter.numel() for parameter in relational_model(RelationalSettings()).layers[0].parameters())
     324276
     """
-    layers: list[nn.Module] = [RelationalStep(relational_layer(settings)) for _ in range(settings.num_layers)]
+    step = RelationalStep if settings.attention == "all" else StepAlongEdges
+    layers: list[nn.Module] = [step(relational_layer(settings)) for _ in range(settings.num_layers)]
     return LayeredModel(RelationalInput(settings), layers, RelationalOutput(settings))
 
 
@@ -34,6 +35,16 @@ class RelationalInput(nn.Module):
     def forward(self, graphs: GraphBatch) -> State:
         dtype = self.node_input.weight.dtype
         return self.node_input(graphs.nodes.to(dtype)), self.edge_input(graphs.edges.to(dtype))
+
+
+class StepAlongEdges(RelationalStep):
+    """A layer in which nodes attend along the edges of the graph and to themselves. Edge vectors of all pairs are
+    updated."""
+
+    def forward(self, graphs: GraphBatch, state: State) -> State:  # pyright: ignore[reportIncompatibleMethodOverride]
+        nodes, edges = state
+        mask = neighbours(graphs)
+        return tuple(self.layer(nodes, edges, node_mask=graphs.node_mask, attention_mask=mask, checked=True))
 
 
 def relational_layer(settings: RelationalSettings) -> RelationalTransformerLayer:

@@ -20,8 +20,9 @@ function orderOf(before) {
 }
 
 const arrayView = {
-  size: (example) => [640, 380],
+  size: () => [UNITS, 362],
   base: 250,
+  lines: { gap: 4, below: true },
 
   draw(frame) {
     const { nodes, stage } = frame, options = facts.options, heights = frame.input(options.height);
@@ -35,10 +36,10 @@ const arrayView = {
     if (options.level) this.level(frame, zero - (frame.input(options.level)[0] / most) * full);
     for (let node = 0; node < nodes; node++) this.bar(frame, node, seats[node], slot, zero, (heights[node] / most) * full, ordering, signed);
     const others = frame.names("node", "pointer").filter((name) => name !== ordering && !FEATURES.get(name).constant);
-    const top = (node) => [seats[node], zero - Math.max(0, (heights[node] / most) * full) - 6];
-    others.forEach((name) => pointers(frame, name, top, { gap: 4, bend: 0.3 }));
-    tags(frame, (node, number) => [Math.min(Math.max(seats[node], 26), stage.width - 26), this.base + (options.note ? 54 : 38) + number * TAG]);
-    return (node) => [seats[node], zero - Math.max(0, (heights[node] / most) * full) * 0.5];
+    others.forEach((name) => pointers(frame, name, (node) => [seats[node], this.base + 22], { gap: 2, below: true }));
+    const below = this.base + (options.note ? 54 : 38), above = (node) => zero - (heights[node] / most) * full - 26;
+    tags(frame, (node, number) => [seats[node], others.length ? Math.max(11, above(node) - number * TAG) : below + number * TAG]);
+    return (node) => [seats[node], this.base + 22];
   },
 
   ordering(frame) {
@@ -78,7 +79,7 @@ const arrayView = {
       stage.put("nodes", `value ${node}`, "text", { class: "value", y: up }, { at: [x, zero], text: value, data });
       stage.put("nodes", `name ${node}`, "text", { class: "index", fill: wrong ? BAD : null }, { at: [x, below], text: data, data });
       if (facts.options.note) {
-        const note = `${facts.options.note_words ?? ""} ${Math.round(frame.input(facts.options.note)[node])}`;
+        const note = `${IS_NARROW ? "" : (facts.options.note_words ?? "")} ${Math.round(frame.input(facts.options.note)[node])}`;
         stage.put("nodes", `note ${node}`, "text", { class: "note" }, { at: [x, below + 16], text: note });
       }
     } else if (wrong) stage.put("nodes", `name ${node}`, "circle", { r: 3, fill: BAD }, { at: [x, below - 4] });

@@ -1,4 +1,4 @@
-// Inside a model: a square for each pair of nodes, dark where attention, or the norm of the edge vector, is large.
+// Inside a model: a square for each pair of nodes, strong where attention, or the norm of the edge vector, is large.
 
 class Squares {
   constructor(example, label, color) {
@@ -29,39 +29,31 @@ class Squares {
   }
 }
 
+const ALIKE = 0.002;  // of the largest length: less than that is rounding
+
 // Attention and edge vectors of one run on one example, with a choice of layer and head.
 class Inside {
-  constructor(example, voice, changed) {
-    this.example = example;
-    this.voice = voice;
-    const run = example.scene.runs[voice], name = facts.runs[voice].name;
-    this.layer = element("select", { "aria-label": `layer of ${name}`, onchange: changed });
-    run.layers.forEach((layer, place) => this.layer.append(element("option", { value: place }, `layer ${layer}`)));
-    this.head = element("select", { "aria-label": `head of ${name}`, onchange: changed });
-    this.head.append(element("option", { value: -1 }, "all heads"));
-    for (let head = 0; head < (run.attention?.shape[2] ?? 0); head++) this.head.append(element("option", { value: head }, `head ${head + 1}`));
-    this.inPicture = element("input", { type: "checkbox", onchange: changed });
+  constructor(example, voice, choice) {
+    Object.assign(this, { example, voice, choice });
+    const run = example.scene.runs[voice], name = facts.runs[voice].name, [low, high] = run.norm_range;
     this.attention = new Squares(example, `Attention in ${name}: row i attends to column j`, "var(--attention)");
     this.norms = new Squares(example, `Length of the edge vectors in ${name}`, "var(--c3)");
     const figures = element("div", { class: "figures" });
     if (run.attention) {
-      const controls = element("p", { class: "controls" }, this.layer, this.head);
-      if (facts.view !== "matrix") controls.append(element("label", {}, this.inPicture, " draw it in the picture"));
+      const controls = element("p", { class: "controls" }, ...choice.selects());
       figures.append(element("figure", {}, controls, this.attention.stage.svg, element("figcaption", {}, `Attention: row i attends to column j. ${run.attention_note}`)));
     } else figures.append(element("p", { class: "soft" }, run.attention_note));
-    if (run.norms) {
-      const caption = `Edge vectors: the length of each after this step, from ${number(run.norm_range[0])} (pale) to ${number(run.norm_range[1])}.`;
-      figures.append(element("figure", {}, element("p", { class: "controls" }, "edge from row i to column j"), this.norms.stage.svg, element("figcaption", {}, caption)));
+    if (run.norms && high - low < ALIKE * high) {
+      figures.append(element("p", { class: "soft" }, `All edge vectors have the length ${number(high)} after every step.`));
+    } else if (run.norms) {
+      const caption = `The length of each edge vector after this step, from ${number(low)} (faint) to ${number(high)} (strong).`;
+      figures.append(element("figure", {}, element("p", { class: "controls" }, "edge vector of row i and column j"), this.norms.stage.svg, element("figcaption", {}, caption)));
     }
-    this.holder = element("section", { class: "inside" }, element("h3", {}, `Inside ${name}`), figures);
-  }
-
-  weights(stop) {
-    return this.example.attention(this.voice, +this.layer.value, +this.head.value, stop);
+    this.holder = element("section", { class: "inside" }, element("h3", {}, `Inside ${name}`), element("p", { class: "soft" }, facts.runs[voice].about), figures);
   }
 
   draw(stop) {
-    this.attention.draw(this.weights(stop));
+    this.attention.draw(this.choice.weights(stop));
     this.norms.draw(this.example.norms(this.voice, stop));
   }
 }

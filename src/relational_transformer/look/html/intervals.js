@@ -1,7 +1,8 @@
 // Activities on a line of time, one below the other.
 
 const intervalsView = {
-  size: (example) => [640, 56 + example.nodes * (example.nodes > 24 ? 10 : 23)],
+  size: (example) => [UNITS, 56 + example.nodes * (example.nodes > 24 ? 10 : 23)],
+  lines: { gap: 8 },
 
   draw(frame) {
     const { nodes, stage } = frame, start = frame.input(facts.options.start), end = frame.input(facts.options.end);

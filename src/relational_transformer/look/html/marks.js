@@ -70,13 +70,14 @@ class Frame {
 }
 
 // A line with a head from one place to another, bent to its left by a share of its length, that ends `gap` before both.
-function arrow(frame, layer, key, from, to, { color, gap = 0, bend = 0.12, width = 2.5, dashed = false, opacity = 1, head = true }) {
+// One that goes `below` hangs down like a rope, whichever way it leads.
+function arrow(frame, layer, key, from, to, { color, gap = 0, bend = 0.12, width = 2.5, dashed = false, opacity = 1, head = true, below = false, data = null }) {
   const [x1, y1] = from, [x2, y2] = to, dx = x2 - x1, dy = y2 - y1, length = Math.hypot(dx, dy) || 1;
-  const cx = (x1 + x2) / 2 + dy * bend, cy = (y1 + y2) / 2 - dx * bend;
+  const cx = (x1 + x2) / 2 + (below ? 0 : dy * bend), cy = (y1 + y2) / 2 + (below ? Math.min(110, 18 + 0.4 * length) : -dx * bend);
   const [sx, sy] = towards([x1, y1], [cx, cy], gap), [ex, ey] = towards([x2, y2], [cx, cy], gap + (head ? 2 : 0));
   const drawn = `M${sx.toFixed(1)} ${sy.toFixed(1)}Q${cx.toFixed(1)} ${cy.toFixed(1)} ${ex.toFixed(1)} ${ey.toFixed(1)}`;
   const look = { d: drawn, fill: "none", stroke: color, "stroke-width": width, "stroke-linecap": "round", opacity };
-  frame.stage.put(layer, key, "path", { ...look, "stroke-dasharray": dashed ? "5 5" : null });
+  frame.stage.put(layer, key, "path", { ...look, "stroke-dasharray": dashed ? "5 5" : null }, { data });
   if (!head || length < gap * 2) return;
   const angle = Math.atan2(ey - cy, ex - cx), size = 4 + width * 1.6;
   const corner = (turn) => `${(ex - size * Math.cos(angle + turn)).toFixed(1)} ${(ey - size * Math.sin(angle + turn)).toFixed(1)}`;
@@ -90,14 +91,14 @@ function towards([x, y], [tx, ty], distance) {
 }
 
 // The pointers of a feature as arrows; a wrong one is red, and the true one stays as a faint dashed line.
-function pointers(frame, name, anchor, { gap, bend = 0.12, layer = "marks" }) {
+function pointers(frame, name, anchor, { gap, bend = 0.12, layer = "marks", below = false }) {
   const values = frame.values(name), truth = frame.truth(name);
   for (let node = 0; node < frame.nodes; node++) {
     const target = values[node], wrong = frame.isWrong(name, node);
-    const look = { gap, bend, color: wrong ? BAD : colorOf(name), width: wrong ? 3 : 2.5 };
+    const look = { gap, bend, below, color: wrong ? BAD : colorOf(name), width: wrong ? 3 : 2.5 };
     if (target !== node && target >= 0 && target < frame.nodes) arrow(frame, layer, `${name} ${node}`, anchor(node), anchor(target), look);
     if (wrong && truth[node] !== node) {
-      const faint = { gap, bend, color: colorOf(name), width: 1.5, dashed: true, opacity: 0.55 };
+      const faint = { gap, bend, below, color: colorOf(name), width: 1.5, dashed: true, opacity: 0.55 };
       arrow(frame, layer, `${name} ${node} true`, anchor(node), anchor(truth[node]), faint);
     }
   }

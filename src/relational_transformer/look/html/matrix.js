@@ -3,14 +3,14 @@
 const ARROWS = ["↖", "↑", "←", ""];
 
 const matrixView = {
-  size: () => [640, 640],
+  size: () => [UNITS, UNITS],
 
   draw(frame) {
     const { stage } = frame, options = facts.options, split = options.between_strings ? frame.example.scene.first : null;
     const skip = options.triangle ?? 0, range = (from, to) => Array.from({ length: to - from }, (_, place) => from + place);
     const rows = split === null ? range(skip, frame.nodes) : range(0, split);
     const columns = split === null ? range(skip, frame.nodes) : range(split, frame.nodes);
-    const grid = { rows, columns, left: 58, top: 46, cell: (stage.width - 70) / Math.max(rows.length, columns.length) };
+    const grid = { rows, columns, left: IS_NARROW ? 34 : 58, top: 40, cell: (stage.width - (IS_NARROW ? 36 : 70)) / Math.max(rows.length, columns.length) };
     grid.upper = options.triangle !== undefined ? (options.strict ? 1 : 0) : null;
     this.headers(frame, grid, split);
     this.cross(frame, grid);
@@ -28,15 +28,15 @@ const matrixView = {
     const step = big ? 1 : 8;
     for (const i of grid.rows) if ((i - grid.rows[0]) % step === 0) {
       const [, y] = this.place(grid, i, grid.columns[0]);
-      stage.put("back", `row ${i}`, "text", { class: "header" }, { at: [grid.left - 14, y + grid.cell / 2 + 5], text: label(i), data: `${i}` });
+      stage.put("back", `row ${i}`, "text", { class: "header" }, { at: [grid.left - (IS_NARROW ? 9 : 14), y + grid.cell / 2 + 5], text: label(i), data: `${i}` });
     }
     for (const j of grid.columns) if ((j - grid.columns[0]) % step === 0) {
       const [x] = this.place(grid, grid.rows[0], j);
       stage.put("back", `column ${j}`, "text", { class: "header" }, { at: [x + grid.cell / 2, grid.top - 10], text: label(j), data: `${j}` });
     }
     const names = split === null ? [facts.options.rows ?? "from", facts.options.columns ?? "to"] : ["first string", "second string"];
-    stage.put("back", "rows", "text", { class: "side", transform: `translate(16 ${grid.top + 110}) rotate(-90)` }, { text: `${names[0]} i` });
-    stage.put("back", "columns", "text", { class: "side", x: grid.left, y: 16 }, { text: `${names[1]} j` });
+    stage.put("back", "rows", "text", { class: "side", transform: `translate(${IS_NARROW ? 11 : 16} ${grid.top + 110}) rotate(-90)` }, { text: `${names[0]} i` });
+    stage.put("back", "columns", "text", { class: "side", x: grid.left, y: 13 }, { text: `${names[1]} j` });
   },
 
   // The row and the column of a node that is marked.
@@ -58,13 +58,13 @@ const matrixView = {
     const isKnown = !known || frame.values(known)[place] === 1, gap = size > 12 ? 1.5 : 0.4;
     stage.put("nodes", `cell ${place}`, "rect", {
       x: x + gap / 2, y: y + gap / 2, width: size - gap, height: size - gap, rx: size > 18 ? 4 : 1,
-      fill: "var(--cell)", class: isKnown ? "cell" : "cell unknown",
+      fill: wrong ? "var(--bad-back)" : "var(--cell)", class: isKnown ? "cell" : "cell unknown",
     }, { data: `${i},${j}` });
     const share = heat ? Math.min(1, Math.max(0, frame.values(heat)[place] / this.most(frame, heat))) : 0;
-    if (heat && share > 0) {
+    if (heat && share > 0 && !wrong) {
       stage.put("nodes", `heat ${place}`, "rect", {
         x: x + gap / 2, y: y + gap / 2, width: size - gap, height: size - gap, rx: size > 18 ? 4 : 1,
-        fill: colorOf(heat), "fill-opacity": (0.1 + 0.75 * share).toFixed(2), class: "ghost",
+        fill: colorOf(heat), "fill-opacity": (0.06 + 0.44 * share).toFixed(2), class: "ghost",
       });
     }
     if (size > 15) this.text(frame, place, [x + size / 2, y + size / 2], size, { heat, written, moves, isKnown });
@@ -77,11 +77,11 @@ const matrixView = {
     const value = heat && isKnown ? short(FEATURES.get(heat), frame.values(heat)[place]) : "";
     const name = written ?? moves, color = name && frame.isWrong(name, place) ? BAD : null;
     if (main) {
-      const look = { class: "number", "font-size": Math.min(22, size * 0.42), fill: color, y: value && size > 26 ? size * 0.02 : size * 0.14 };
+      const look = { class: "number", "font-size": Math.min(22, size * (size < 26 ? 0.55 : 0.42)), fill: color, y: value && size > 26 ? size * 0.02 : size * 0.14 };
       frame.stage.put("front", `number ${place}`, "text", look, { at, text: main });
     }
     if (value && value !== "0" && value !== ".00" && (size > 26 || !main)) {
-      const look = { class: "value", "font-size": Math.min(13, size * 0.3), fill: frame.isWrong(heat, place) ? BAD : null, y: main ? size * 0.34 : size * 0.1 };
+      const look = { class: "value in-cell", "font-size": Math.min(13, size * 0.3), fill: frame.isWrong(heat, place) ? BAD : null, y: main ? size * 0.34 : size * 0.1 };
       frame.stage.put("front", `value ${place}`, "text", look, { at, text: value });
     }
   },

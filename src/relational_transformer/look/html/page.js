@@ -10,51 +10,61 @@ function themeButton() {
   return button;
 }
 
-// What each hint means; a press shows it in the picture or takes it out.
-function legend(changed) {
+// A button for each hint, which shows it in the picture or takes it out.
+function chips(changed) {
+  const row = element("div", { class: "chips", role: "group", "aria-label": "Shown in the picture" });
+  for (const feature of facts.features.filter((one) => one.stage === "hint" && !one.constant)) {
+    const look = { type: "button", class: "chip", "aria-pressed": `${!hidden.has(feature.name)}`, title: feature.words };
+    const button = element("button", look, signOf(feature), element("code", {}, feature.name));
+    button.addEventListener("click", () => {
+      if (!hidden.delete(feature.name)) hidden.add(feature.name);
+      button.setAttribute("aria-pressed", !hidden.has(feature.name));
+      changed();
+    });
+    row.append(button);
+  }
+  return row;
+}
+
+// What each feature means.
+function legend() {
   const list = element("ul", { class: "legend" });
   const stages = { hint: "At every step", output: "The result", input: "Given" };
   for (const [stage, title] of Object.entries(stages)) {
     const features = facts.features.filter((feature) => feature.stage === stage && !feature.constant);
     if (!features.length) continue;
     list.append(element("li", { class: "stage" }, title));
-    for (const feature of features) list.append(legendItem(feature, changed));
+    for (const feature of features) list.append(legendItem(feature));
   }
   return list;
 }
 
 const SIGNS = { pointer: "→", mask: "■", mask_one: "⚑", scalar: "▬", categorical: "◐" };
 
-function legendItem(feature, changed) {
+function signOf(feature) {
   const sign = element("span", { class: "sign", "aria-hidden": "true" }, SIGNS[feature.type]);
   sign.style.color = feature.stage === "input" ? "var(--soft)" : colorOf(feature.name);
-  const text = [sign, element("code", {}, feature.name), element("span", {}, feature.words)];
-  const item = element("li", {});
-  if (feature.stage === "hint") {
-    const button = element("button", { type: "button", class: "chip", "aria-pressed": `${!hidden.has(feature.name)}` }, ...text);
-    button.addEventListener("click", () => {
-      if (!hidden.delete(feature.name)) hidden.add(feature.name);
-      button.setAttribute("aria-pressed", !hidden.has(feature.name));
-      changed();
-    });
-    item.append(button);
-  } else item.append(element("span", { class: "chip plain" }, ...text));
-  if (feature.classes.length && feature.stage !== "input") item.append(element("span", { class: "classes" }, feature.classes.join(" · ")));
-  return item;
+  return sign;
+}
+
+function legendItem(feature) {
+  const words = element("span", {}, feature.words);
+  if (feature.classes.length && feature.stage !== "input") words.append(element("span", { class: "classes" }, feature.classes.join(" · ")));
+  return element("li", {}, signOf(feature), element("code", {}, feature.name), words);
 }
 
 // Everything about one example; returns what draws it.
 function exampleSection(example, main, redraw) {
-  const panels = example.voices.map((voice) => new Panel(example, voice, hidden));
+  const choices = example.scene.runs.map((_, voice) => new Choice(example, voice, redraw));
+  const panels = example.voices.map((voice) => new Panel(example, voice, hidden, choices[voice]));
   const strips = new Strips(example), drawn = [...panels, strips];
   const title = facts.scenes.length > 1 ? [element("h2", {}, `${example.nodes} nodes`)] : [];
   const section = element("section", { class: "example" }, ...title,
-    element("div", { class: `panels of-${panels.length}` }, ...panels.map((panel) => panel.holder)));
+    element("div", { class: `panels of-${panels.length}`, role: "group", "aria-label": "Pictures", tabindex: panels.length > 1 && innerWidth < 800 ? "0" : null }, ...panels.map((panel) => panel.holder)));
   explainOnHover(strips.holder, (place) => tellOf(example, TRUTH, strips.stop ?? 0, place));
   const insides = element("div", { class: "insides" });
   example.scene.runs.forEach((run, voice) => {
-    const inside = new Inside(example, voice, redraw);
-    panels[voice + 1].inside = inside;
+    const inside = new Inside(example, voice, choices[voice]);
     drawn.push(inside);
     insides.append(inside.holder);
   });
@@ -62,6 +72,17 @@ function exampleSection(example, main, redraw) {
   const more = element("section", { class: "more" }, element("h2", {}, facts.scenes.length > 1 ? `Every value, ${example.nodes} nodes` : "Every value"), strips.holder, insides);
   const draw = (stop) => { strips.stop = stop; drawn.forEach((one) => one.draw(stop)); };
   return { draw, more };
+}
+
+// The style has to know how high the player is, which covers the end of the page, and what room a picture has above it.
+function measure(player) {
+  const root = document.documentElement.style, picture = document.querySelector("svg.picture");
+  const tell = () => {
+    root.setProperty("--player", `${player.offsetHeight}px`);
+    root.setProperty("--above", `${Math.round(picture.getBoundingClientRect().top + scrollY)}px`);
+  };
+  new ResizeObserver(tell).observe(player);
+  addEventListener("resize", tell);
 }
 
 async function start() {
@@ -75,12 +96,16 @@ async function start() {
   for (const example of examples) {
     for (const voice of facts.runs.keys()) player.lines.append(new Timeline(example, voice, player).holder);
   }
-  main.append(element("section", { class: "meaning" }, element("h2", {}, "What the signs mean"), legend(redraw)), ...sections.map((section) => section.more));
+  main.classList.toggle("alone", !facts.runs.length && examples.length === 1);
+  main.prepend(chips(redraw));
+  main.append(element("section", { class: "meaning" }, element("h2", {}, "What the signs mean"), legend()), ...sections.map((section) => section.more));
   document.querySelector(".top").append(themeButton());
-  document.body.append(player.holder, tooltip);
+  main.before(player.holder);
+  document.body.append(tooltip);
   document.querySelector(".waiting").remove();
   const asked = /^#(\d+)$/.exec(location.hash);
   player.go(asked ? +asked[1] : 0);
+  measure(player.holder);
   document.documentElement.dataset.ready = "yes";
 }
 

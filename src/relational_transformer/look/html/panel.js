@@ -4,8 +4,8 @@ const VIEWS = { graph: graphView, array: arrayView, intervals: intervalsView, st
 const LAYERS = ["back", "edges", "masks", "attention", "marks", "nodes", "front"];
 
 class Panel {
-  constructor(example, voice, hidden) {
-    Object.assign(this, { example, voice, hidden, inside: null });
+  constructor(example, voice, hidden, choice) {
+    Object.assign(this, { example, voice, hidden, choice });
     this.view = VIEWS[facts.view];
     this.stage = new Stage(...this.view.size(example), LAYERS);
     this.stage.svg.setAttribute("role", "img");
@@ -13,12 +13,12 @@ class Panel {
     this.name = voice === TRUTH ? (facts.runs.length ? "The algorithm" : facts.title) : facts.runs[voice].name;
     const hasBadges = facts.features.some((one) => one.location === "graph" && one.stage !== "input");
     this.badges = element("p", { class: "badges", hidden: !hasBadges });
-    const heading = element("h3", {}, this.name);
+    const heading = element(facts.scenes.length > 1 ? "h3" : "h2", { class: "whose", hidden: !facts.runs.length }, this.name);
     if (voice !== TRUTH) {
       const score = example.scene.runs[voice].score;
-      heading.append(element("span", { class: score > 0.995 ? "score good" : "score" }, `${(score * 100).toFixed(1)} %`));
+      heading.append(element("span", { class: score > 0.995 ? "score good" : "score" }, `score ${(score * 100).toFixed(1)} %`));
     }
-    this.holder = element("figure", { class: "panel" }, heading, this.badges, this.stage.svg);
+    this.holder = element("figure", { class: "panel" }, heading, this.badges, this.stage.svg, ...(choice?.row() ?? []));
     explainOnHover(this.stage.svg, (place) => tellOf(example, voice, this.stop, place));
   }
 
@@ -27,9 +27,9 @@ class Panel {
     const frame = new Frame(this, stop);
     this.stage.begin();
     const anchor = this.view.draw(frame);
-    if (anchor && this.inside?.inPicture.checked) {
-      const weights = this.inside.weights(stop);
-      if (weights) drawAttention(frame, anchor, weights, facts.view === "graph" || facts.view === "plane" ? 20 : 8);
+    if (anchor && this.choice?.isDrawn) {
+      const weights = this.choice.weights(stop);
+      if (weights) drawAttention(frame, anchor, weights, this.view.lines);
     }
     this.stage.end();
     this.drawBadges(frame);

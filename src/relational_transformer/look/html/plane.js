@@ -1,10 +1,11 @@
 // Points in the plane, with the hull or the segments that they make.
 
 const planeView = {
-  size: () => [640, 560],
+  size: () => [UNITS, IS_NARROW ? 390 : 560],
+  lines: { gap: IS_NARROW ? 14 : 16 },
 
   draw(frame) {
-    const { nodes, stage } = frame, x = frame.input("x"), y = frame.input("y"), radius = nodes > 24 ? 6 : 12, margin = 46;
+    const { nodes, stage } = frame, x = frame.input("x"), y = frame.input("y"), radius = nodes > 24 ? 8 : IS_NARROW ? 11 : 13, margin = 46;
     const range = (values) => [Math.min(...values), Math.max(...values)], [x0, x1] = range(x), [y0, y1] = range(y);
     const scale = Math.min((stage.width - 2 * margin) / (x1 - x0 || 1), (stage.height - 2 * margin) / (y1 - y0 || 1));
     const anchor = (node) => [

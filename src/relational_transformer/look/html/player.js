@@ -21,7 +21,7 @@ class Player {
       button("First step", "|◀", () => this.go(0)), button("One step back", "◀", () => this.go(this.stop - 1)), this.playButton,
       button("One step on", "▶|", () => this.go(this.stop + 1)), this.slider, this.where, this.speed);
     this.lines = element("div", { class: "lines" });
-    this.holder = element("div", { class: "player", role: "group", "aria-label": "Player" }, this.words, this.lines, row);
+    this.holder = element("div", { class: "player", role: "region", "aria-label": "Player" }, this.words, this.lines, row);
     document.addEventListener("keydown", (event) => this.press(event));
   }
 

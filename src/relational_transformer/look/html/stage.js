@@ -12,6 +12,11 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 
+// The width of a picture in units of about a pixel. A narrow panel has fewer, so that letters stay legible.
+const PANEL = innerWidth < 800 ? innerWidth : Math.min(innerWidth, 1320) / (facts.runs.length + 1);
+const IS_NARROW = PANEL < 480;
+const UNITS = IS_NARROW ? 380 : 640;
+
 class Stage {
   constructor(width, height, layers) {
     this.svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");

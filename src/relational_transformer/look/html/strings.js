@@ -1,14 +1,15 @@
 // Two strings as cells; the short one stands below the long one, where it is being tried.
 
 const stringsView = {
-  size: () => [640, 300],
+  size: () => [UNITS, 304],
+  lines: { gap: 8, below: true },
 
   draw(frame) {
     const { nodes, stage } = frame, first = frame.example.scene.first, keys = frame.input("key");
     const letters = FEATURES.get("key").classes, cell = Math.min(38, (stage.width - 24) / first), left = (stage.width - cell * first) / 2;
     const shiftName = facts.options.shift, isOn = !frame.isResult && frame.has(shiftName) && frame.values(shiftName);
     const start = isOn ? frame.values(shiftName)[0] : frame.isResult ? frame.values("match")[0] : 0;
-    const shift = Math.min(Math.max(start, 0), Math.max(0, 2 * first - nodes)), above = 90, below = above + Math.max(cell, 22) + 56;
+    const shift = Math.min(Math.max(start, 0), Math.max(0, 2 * first - nodes)), above = 106, below = above + Math.max(cell, 22) + 56;
     const anchor = (node) => (node < first ? [left + (node + 0.5) * cell, above] : [left + (node - first + shift + 0.5) * cell, below]);
     const masks = frame.names("node", "mask");
     for (let node = 0; node < nodes; node++) {
@@ -18,7 +19,7 @@ const stringsView = {
         x: -cell / 2 + 1, y: -cell / 2 + 1, width: cell - 2, height: cell - 2, rx: Math.min(6, cell / 5),
         fill: on ? colorOf(on) : `var(--letter-${letter})`, class: wrong ? "cell bad" : "cell",
       }, { at, data });
-      if (cell > 11) stage.put("nodes", `letter ${node}`, "text", { class: "letter", y: cell / 6, "font-size": cell * 0.5 }, { at, text: letters[letter], data });
+      if (cell > 8) stage.put("nodes", `letter ${node}`, "text", { class: "letter", y: cell / 6, "font-size": cell * (cell > 20 ? 0.5 : 0.8) }, { at, text: letters[letter], data });
       if (cell > 20) {
         const side = node < first ? -cell / 2 - 5 : cell / 2 + 13;
         stage.put("nodes", `name ${node}`, "text", { class: "index", y: side }, { at, text: data, data });
@@ -26,14 +27,14 @@ const stringsView = {
       if (fresh) alarm(frame, `cell ${node}`, [at[0] + cell / 2 - 3, at[1] - cell / 2 + 3]);
     }
     if (facts.options.compare && !frame.isResult) this.compared(frame, anchor, keys, cell);
-    stage.put("back", "long", "text", { class: "side" }, { at: [left, 22], text: "the long string" });
+    stage.put("back", "long", "text", { class: "side" }, { at: [left, 14], text: "the long string" });
     stage.put("back", "short", "text", { class: "side" }, { at: [left, stage.height - 10], text: "the short string, where it is tried" });
     const others = frame.names("node", "pointer").filter((name) => !FEATURES.get(name).constant);
-    const rim = (node) => { const [x, y] = anchor(node); return [x, y + (node < first ? -cell / 2 : cell / 2 + 16)]; };
-    others.forEach((name) => pointers(frame, name, rim, { gap: 2, bend: -0.45 }));
+    const rim = (node) => [anchor(node)[0], anchor(node)[1] + cell / 2 + 17];
+    others.forEach((name) => pointers(frame, name, rim, { gap: 2, below: true }));
     tags(frame, (node, number) => {
-      const [x, y] = anchor(node), up = node < first;
-      return [Math.min(Math.max(x, 20), stage.width - 20), up ? y - cell / 2 - 28 - number * TAG : y + cell / 2 + 28 + number * TAG];
+      const [x, y] = anchor(node), isLong = node < first, distance = cell / 2 + (isLong || !others.length ? 28 : 14) + number * TAG;
+      return [x, isLong || others.length ? y - distance : y + distance];
     });
     return anchor;
   },

@@ -53,7 +53,7 @@ class Strips {
     const isChoice = feature.type === "mask_one", place = isChoice ? 0 : node;
     let text = "–", state = "";
     if (values) {
-      text = isChoice ? (values[0] === node ? "●" : "") : feature.type === "mask" && feature.location === "node" ? (values[node] === 1 ? "■" : values[node] === 0 ? "·" : "") : short(feature, values[place]);
+      text = isChoice ? (values[0] === node ? "●" : "") : feature.type === "mask" && feature.location === "node" ? (values[node] === 1 ? "■" : values[node] === 0 ? "·" : "") : feature.location === "graph" ? inWords(feature, values[place]) : short(feature, values[place]);
       const counts = !isChoice || values[0] === node || this.example.values(TRUTH, feature.name, stop)[0] === node;
       if (counts && this.example.isWrong(voice, feature.name, stop, place)) state = this.example.isNew(voice, feature.name, stop, place) ? "bad new" : "bad";
     }

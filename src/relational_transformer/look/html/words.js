@@ -56,7 +56,7 @@ function listed(feature, values, places, nodes, most) {
   const join = feature.type === "pointer" ? "→" : " is ";
   const one = (place) => {
     const where = placeInWords(feature, place, nodes);
-    const value = feature.type === "pointer" ? `${values[place]}` : inWords(feature, values[place]);
+    const value = feature.type === "pointer" ? `${values[place]}` : inWords(feature, values[place]).split(":")[0];
     return where ? `${where}${join}${value}` : value;
   };
   return cut(places.map(one), most);

@@ -1,4 +1,4 @@
-"""A constructor's arguments as JSON, and out of it again."""
+"""A constructor's arguments to JSON and back."""
 
 import dataclasses
 import inspect
@@ -10,7 +10,7 @@ from torch import nn
 from relational_transformer.reading import make
 
 PLACE = ("device", "dtype")
-"""Arguments that say where and in which dtype parameters are made; whoever loads a model says that anew."""
+"""Arguments for the device and dtype of parameters. They are not saved, but given when a model is loaded."""
 
 
 def saved_parameters(cls: type) -> dict[str, inspect.Parameter]:
@@ -46,7 +46,7 @@ def as_json(module: nn.Module) -> dict[str, Any]:
 def from_json(cls: type, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments for a constructor: tuples for lists, and dataclasses for the objects that stand for them.
 
-    ValueError, which names the place, where an object does not fit its dataclass.
+    If an object does not fit its dataclass, a ValueError names the place.
     """
     parameters = saved_parameters(cls)
     made = {}

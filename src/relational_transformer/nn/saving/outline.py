@@ -30,7 +30,8 @@ def outline(build: Callable[[], nn.Module]) -> nn.Module | None:
 
 @contextmanager
 def at_most(tensors: int, numbers: float = math.inf) -> Iterator[None]:
-    """Within the block, this thread registers at most so many parameters and buffers in modules, with so many numbers.
+    """Within the block, this thread registers at most `tensors` parameters and buffers in modules, with `numbers`
+    elements.
 
     Building a larger module is aborted with `TooLarge`. A tensor is counted before it is filled; until then it takes no
     memory.

@@ -174,7 +174,8 @@ class Pretrained(nn.Module):
     ) -> Self:
         """Build the module after checking that its outline has tensors of these shapes, so that no memory is allocated
         for a wrong one."""
-        wrong = f"{folder / WEIGHTS} does not fit {folder / CONFIG}"
+        changes = "".join(f" with {name}={shown(value)}" for name, value in overrides.items())
+        wrong = f"{folder / WEIGHTS} does not fit {folder / CONFIG}{changes}"
         saved_numbers = sum(math.prod(shape) for shape in shapes.values())
         try:
             arguments = from_json(cls, config["arguments"]) | dict(overrides)
@@ -189,7 +190,7 @@ class Pretrained(nn.Module):
             raise ValueError(f"{wrong}: {error}, and {len(shapes)} tensors of {saved_numbers} are saved") from None
         except (TypeError, ValueError, RuntimeError, ArithmeticError) as error:
             words = _word(str(error), 300)
-            raise ValueError(f"{folder / CONFIG} does not fit {cls.__name__}: {words}") from None
+            raise ValueError(f"{folder / CONFIG}{changes} does not fit {cls.__name__}: {words}") from None
         reason = misfit(module, shapes) if module is not None else reason
         if module is None or reason is not None:
             raise ValueError(f"{wrong}: {reason}")

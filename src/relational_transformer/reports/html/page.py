@@ -29,8 +29,8 @@ def make_page(archive: Archive, main: Table, sections: Sequence[Section]) -> str
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     return environment.from_string(template).render(
         introduction=(
-            "Every number that was measured, beside the number the paper prints, with the difference and whether it is "
-            "more than noise. What was not measured is shown as missing."
+            "Every result beside the paper's number, with the difference and whether it is more than noise. Cells "
+            "without a result are shown as missing."
         ),
         source=numbers()["source"],
         tiles=_tiles(archive, main),

@@ -7,8 +7,8 @@ from ..table import Judgement, Table
 from ..wording import difference_of, explanations, headers, mark, marks_of, number, ours_of, paper_of, rows, seeds_of
 
 LEGEND = (
-    "In a cell: our mean ± standard deviation over seeds; below it, in its own colour, the paper's; then the "
-    "difference and the number of our seeds. ≈ in the noise, ≠ more than noise, no sign: not judged."
+    "A cell has our mean ± standard deviation over seeds; below it, in another colour, the paper's; then the "
+    "difference and the number of our seeds. ≈ in the noise, ≠ more than noise, no sign: not tested."
 )
 SIGNS = {"yes": "≈", "no": "≠", "-": ""}
 

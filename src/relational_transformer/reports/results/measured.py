@@ -12,6 +12,9 @@ from relational_transformer.tasks import find_task, kind_of
 
 from .estimate import Estimate
 
+GALLERY = "gallery"
+"""Folders of this name hold small models that were made to be looked at. They are compared with nothing."""
+
 
 def unit_of(task: str) -> Callable[[float], float]:
     """The conversion of a score in a result or its metrics to the paper's unit."""
@@ -65,13 +68,14 @@ class Measured:
 def read_results(folder: Path) -> list[Measured]:
     """All results below `folder`. Runs that differ only in their seeds are combined. A seed counts once, by a run in
     which it did not fail; contradicting scores are an error. If the same seeds were trained with and without fused
-    kernels, these are two results. A seed without a test score has failed.
+    kernels, these are two results. A seed without a test score has failed. Folders named `gallery` are left out.
 
     >>> read_results(Path("an/empty/folder"))
     []
     """
     together: dict[str, list[tuple[Path, dict[str, Any]]]] = defaultdict(list)
-    for path in sorted(path for path in folder.rglob("*") if path.name == "result.json"):  # also broken links
+    paths = (path for path in folder.rglob("*") if path.name == "result.json")  # also broken links
+    for path in sorted(path for path in paths if GALLERY not in path.relative_to(folder).parts):
         result = RunFolder(path.parent).read_result() or {}
         try:
             config = {key: value for key, value in result["config"].items() if key not in ("seeds", "compile")}

@@ -29,8 +29,8 @@ class EngineOptions:
     """local: the number of fleets that each process trains at once; by default 8 for CLRS-30 on a GPU with enough
     memory, else 1."""
     prepare: int | None = None
-    """local: the number of processes that compile runs ahead of their turn, beside each that trains several; by default
-    on a GPU all cores of its share but two, else none."""
+    """local: the number of processes that compile the next runs, for each process that trains several; by default on
+    a GPU one for each core but two, else 0."""
     address: str = "auto"
     """ray: the address of the cluster, such as 10.0.0.1:6379; auto is the cluster of this machine."""
     cpus_per_run: int = 1
@@ -109,6 +109,6 @@ def fleets_that_fit(device: str) -> int:
 
 
 def processes_that_prepare(workers: Sequence[str]) -> int:
-    """How many processes are to compile beside each of these, given by their devices."""
+    """The number of processes that compile for each of these, given by their devices."""
     on_gpus = all(torch.device(device).type == "cuda" for device in workers)
     return max(1, (os.cpu_count() or 1) // len(workers) - CORES_OF_A_WORKER) if on_gpus else 0

@@ -1,7 +1,7 @@
-"""Compiling ahead: processes that fill the compiler's cache with what runs need, while others train.
+"""Compiling in advance: processes that fill the compiler's cache for runs that wait, while others train.
 
-`python -m relational_transformer.sweeps.engines.preparing` is one of them. Its order is one line of JSON on the
-standard input, which stays open: when it closes, whoever gave the order is gone, and the process ends.
+`python -m relational_transformer.sweeps.engines.preparing` is one of them. It reads its order from one line of JSON
+on the standard input. The input stays open: when it closes, the sweep has ended, and the process ends.
 """
 
 import contextlib
@@ -28,8 +28,9 @@ MODULE = f"{__package__}.preparing"
 
 
 class Preparation:
-    """Prepares runs in their order, so many at a time, each in a process of its own. A run that compiles nothing, or
-    whose process fails, is ready: it compiles what it needs itself.
+    """Prepares runs in their order, a limited number of processes at a time, one for each rehearsal of a run
+    (`Task.rehearsals`), so that the first runs are ready early. A run that compiles nothing, or whose process fails,
+    counts as ready: it compiles by itself.
 
     >>> with Preparation([], torch.device("cpu"), processes=2) as preparation:
     ...     preparation.is_ready(Path("runs/of/another"))
@@ -43,8 +44,9 @@ class Preparation:
         compiling = [
             run for run in runs if not run.is_done and should_compile(run.config.compile, device, run.task.num_steps)
         ]
-        self._waiting = deque(compiling if processes else [])
-        self._running: dict[Path, tuple[Run, subprocess.Popen[str]]] = {}
+        rehearsals = [(run, number) for run in compiling for number in range(run.task.rehearsals)]
+        self._waiting = deque(rehearsals if processes else [])
+        self._running: list[tuple[Run, subprocess.Popen[str]]] = []
         threads = max(1, (os.cpu_count() or 1) // max(1, processes))
         self._environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": str(threads)}
 
@@ -54,35 +56,36 @@ class Preparation:
 
     def __exit__(self, *error: object) -> None:
         self._waiting.clear()
-        for _, process in self._running.values():
+        for _, process in self._running:
             process.kill()
-        for _, process in self._running.values():
+        for _, process in self._running:
             _close(process)
         self._running.clear()
 
     def is_ready(self, folder: Path) -> bool:
         """Whether the run in a folder may begin."""
         self._go_on()
-        return folder not in self._running and all(run.folder != folder for run in self._waiting)
+        return all(run.folder != folder for run, _ in (*self._running, *self._waiting))
 
     def _go_on(self) -> None:
-        for folder, (run, process) in list(self._running.items()):
+        for run, process in list(self._running):
             if process.poll() is not None:
-                del self._running[folder]
+                self._running.remove((run, process))
                 _close(process)
                 if process.returncode:
                     print(f"{run.name} was not compiled ahead (status {process.returncode})", file=sys.stderr)
         while self._waiting and len(self._running) < self.processes:
-            run = self._waiting.popleft()
-            self._running[run.folder] = run, self._start(run)
+            run, rehearsal = self._waiting.popleft()
+            self._running.append((run, self._start(run, rehearsal)))
 
-    def _start(self, run: Run) -> subprocess.Popen[str]:
+    def _start(self, run: Run, rehearsal: int) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             [sys.executable, *self.command], stdin=subprocess.PIPE, text=True, env=self._environment
         )
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it is gone already, which its exit status will tell
-            process.stdin.write(json.dumps({"run": run.as_dict(), "device": str(self.device)}) + "\n")
+            order = {"run": run.as_dict(), "rehearsal": rehearsal, "device": str(self.device)}
+            process.stdin.write(json.dumps(order) + "\n")
             process.stdin.flush()
         return process
 
@@ -94,17 +97,18 @@ def _close(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-def prepare(run: Run, device: torch.device) -> None:
-    """Compile what a run needs for its training and validations; it leaves nothing but what the compiler keeps."""
+def prepare(run: Run, device: torch.device, rehearsal: int | None = None) -> None:
+    """Compile the functions of a run's training and validations, or of one of its rehearsals. Only the compiler's cache
+    is kept."""
     with TemporaryDirectory(prefix="prepared-") as path, RunFolder(path).opened(run.config.as_dict()) as folder:
-        Trainer(run.task, folder, device).rehearse()
+        Trainer(run.task, folder, device).rehearse(rehearsal)
 
 
 def main() -> None:
     """Carry out the order."""
     order = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with_the_worker, daemon=True).start()
-    prepare(Run.from_dict(order["run"]), find_device(order["device"]))
+    prepare(Run.from_dict(order["run"]), find_device(order["device"]), order["rehearsal"])
 
 
 def _end_with_the_worker() -> None:

@@ -1,4 +1,5 @@
-"""Where a search is kept: a journal of checksummed lines, an SQLite file, or another database; opened, or looked at."""
+"""Where a search is stored: a journal of checksummed lines, an SQLite file, or another database. Opening and
+reading."""
 
 from .opening import database_errors, load_study, one_sentence, open_storage, open_study
 

@@ -18,7 +18,7 @@ TABLES = {"studies", "trials", "version_info", "alembic_version"}
 
 
 def open_database(address: str) -> RDBStorage:
-    """A database to work with; its tables are made where they are not there yet."""
+    """Open a database for a search, and create its tables if they are missing."""
     from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
 
     path = sqlite_file(_parse(address))
@@ -41,7 +41,7 @@ def open_database(address: str) -> RDBStorage:
 
 
 def look_into_database(address: str) -> RDBStorage:
-    """A database to read from: nothing is written to it, not even by Optuna."""
+    """Open a database for reading; nothing is written to it, not even by Optuna."""
     import sqlalchemy
     from sqlalchemy.pool import StaticPool
 
@@ -49,7 +49,7 @@ def look_into_database(address: str) -> RDBStorage:
     if url.get_backend_name() == "sqlite":
         path = sqlite_file(url)
         if path is None:
-            raise ValueError("it names no file, so that nothing can be in it")
+            raise ValueError("it names no file, so it holds no search")
         memory = copy_to_memory(path)
         if not {name for (name,) in memory.execute("SELECT name FROM sqlite_master WHERE type = 'table'")} >= TABLES:
             raise ValueError("no search has been begun in it")

@@ -1,4 +1,4 @@
-"""A journal file that several processes write at once, and in which no line is lost or doubled unnoticed."""
+"""A journal file that several processes write at once. Lost and doubled lines are detected."""
 
 import os
 import secrets
@@ -15,13 +15,12 @@ from relational_transformer.reading import MOST_BYTES, UnreadableFile
 from .journal_format import FIRST_LINE_BYTES, Chain, FirstLine, parse_record
 from .journal_lock import locked
 
-ADVICE = "go on with a copy of it, or begin a new search in another file"
+ADVICE = "use an earlier copy of it, or begin a new search in another file"
 
 
 class Journal(BaseJournalBackend):
-    """The file below Optuna's `JournalStorage`; see `journal_format` for what is in it.
-
-    It must be there: `create_journal` makes one. With `writing=False` nothing is ever written to it.
+    """The file of Optuna's `JournalStorage`, in the format of `journal_format`. It must exist: `create_journal`
+    makes one. With `writing=False` nothing is written to it.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -50,7 +49,7 @@ class Journal(BaseJournalBackend):
         with locked(self._path, writing=True) as descriptor:
             first_line = self._catch_up(descriptor)
             end, chain = self._ends[-1], Chain(self._chain.link)
-            # Half a line was left by somebody who was killed while he wrote it: nobody else has the lock.
+            # A process that was killed has left an incomplete line; no other process has the lock.
             os.ftruncate(descriptor, end)
             _write(descriptor, end, b"".join(map(chain.seal, logs)))
             os.fsync(descriptor)
@@ -60,7 +59,7 @@ class Journal(BaseJournalBackend):
                 _write(descriptor, 0, FirstLine(first_line.journal, lines, chain.link).encode())
 
     def _catch_up(self, descriptor: int) -> FirstLine | None:
-        """Check all that was written since the last time, to the end of the last whole line."""
+        """Check what was written since the last time, to the end of the last complete line."""
         size = os.fstat(descriptor).st_size
         if size == 0:
             raise UnreadableFile(f"{self._path} is empty: remove it to begin a new search there")
@@ -70,7 +69,7 @@ class Journal(BaseJournalBackend):
         for line in _read(descriptor, self._ends[-1], size).split(b"\n")[:-1]:
             self._go_on(line + b"\n", first_line)
         if len(self._ends) == 1:
-            raise UnreadableFile(f"{self._path} is no journal of a search: it has no whole line")
+            raise UnreadableFile(f"{self._path} is not the journal of a search: it has no complete line")
         if size < self._ends[-1] or (first_line is not None and len(self._ends) - 2 < first_line.lines):
             raise UnreadableFile(f"{self._path} is damaged (its last lines are missing); {ADVICE}")
         return first_line
@@ -87,13 +86,13 @@ class Journal(BaseJournalBackend):
                 raise ValueError("it is not what the first line says")
         except ValueError as error:
             raise UnreadableFile(
-                f"{self._path} is no journal of a search, or is damaged (line {number}: {error}); {ADVICE}"
+                f"{self._path} is not the journal of a search, or is damaged (line {number}: {error}); {ADVICE}"
             ) from None
         self._ends.append(self._ends[-1] + len(line))
 
 
 def create_journal(path: Path) -> None:
-    """A journal without records, unless there is a file already. At no time is it there and empty."""
+    """Make a journal without records, unless the file exists. An empty file is never visible."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if os.path.lexists(path):
         return

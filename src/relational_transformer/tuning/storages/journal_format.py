@@ -1,12 +1,10 @@
-"""The lines of a journal: Optuna's records, each with a checksum of all that came before it.
+"""The lines of a journal: Optuna's records, each with a checksum of all lines before it.
 
-A journal of ours begins with a line that Optuna skips. It names the journal, and says how many lines follow at the
-least and what the checksum is at the last of them; it is written anew, in its place, after every record. So a line
-that was changed, lost, doubled or moved is noticed by the checksum of the next, and lines cut from the end by the first
-line.
-
-What others append, an older version or Optuna's dashboard, has no checksum; the next record's covers it. Journals that
-were begun without a first line are read as well.
+The first line, which Optuna skips, names the journal. It has the least number of lines that follow, and the checksum
+of the last of them, and is overwritten after every record. So the checksum of the next line detects a line that was
+changed, lost, doubled or moved, and the first line detects that lines were cut off at the end. Lines appended by
+Optuna's dashboard or an older version have no checksum; that of the next record covers them. Journals without a
+first line are read as well.
 """
 
 import hashlib
@@ -26,14 +24,14 @@ _FIRST_LINE = re.compile(
 
 
 class FirstLine(NamedTuple):
-    """`lines` lines follow at the least, and the checksum at the last of them is `link`."""
+    """At least `lines` lines follow, and the checksum at the last of them is `link`."""
 
     journal: str
     lines: int
     link: str
 
     def encode(self) -> bytes:
-        """In its one length, so that it can be written anew in its place."""
+        """The line, always of the same length, so that it can be overwritten."""
         # For Optuna, an attribute of a study that is not there, which it skips.
         record = {"op_code": 2, "worker_id": "", "study_id": -1, "user_attr": {"journal": self.journal}}
         return _dump(record | {"lines": f"{self.lines:012d}", "chain": self.link}) + b"\n"
@@ -64,7 +62,7 @@ class Chain:
         return body + f',"chain":"{self.link}"}}\n'.encode()
 
     def follow(self, line: bytes) -> None:
-        """Go on by a line; ValueError where it has a checksum and does not follow from those before it."""
+        """The chain after one more line; ValueError if its checksum does not fit the lines before it."""
         match = _LINK.fullmatch(line[-_LINK_BYTES:])
         link = _hash(self.link, line if match is None else line[:-_LINK_BYTES])
         if match is not None and match[1].decode() != link:
@@ -73,7 +71,7 @@ class Chain:
 
 
 def parse_record(line: bytes) -> dict[str, Any]:
-    """The record in a line; ValueError where there is none of Optuna's."""
+    """The record in a line; ValueError if it is not one of Optuna's."""
     try:
         record = json.loads(line)  # NaN too, which Optuna writes
     except RecursionError:
@@ -166,4 +164,4 @@ _RECORDS: dict[int, Any] = dict(
         )
     )
 )  # fmt: skip
-"""By Optuna's operation codes; the last, which only another implementation writes, is skipped by Optuna."""
+"""By Optuna's operation codes. Optuna skips the last, which only another implementation writes."""

@@ -11,12 +11,12 @@ from relational_transformer.reading import open_regular
 
 @contextmanager
 def locked(path: Path, *, writing: bool) -> Iterator[int]:
-    """The descriptor of a journal that is there: for one process, and one thread of it, where `writing`; else for any
-    number of readers. A reader opens it for reading alone.
+    """Lock an existing journal and return its descriptor: for one thread of one process with `writing`, else for any
+    number of readers.
 
-    Optuna's own locks are files, which stay behind when their owner is killed. Those who wait for one remove it after
-    30 seconds; two that do so together remove each other's, and one of them fails. The operating system's lock is free
-    as soon as its owner is gone.
+    Optuna's own locks are files, which remain when their owner is killed. Waiting processes remove such a file after
+    30 seconds; if two do so at once, each removes the other's lock, and one of them fails. The operating system
+    releases its lock as soon as the owner ends.
 
     >>> from tempfile import NamedTemporaryFile
     >>> with NamedTemporaryFile() as file, locked(Path(file.name), writing=True) as descriptor:

@@ -1,4 +1,4 @@
-"""Where a study lives: a journal file, or a database for many machines."""
+"""Opens the storage of a study: a journal file, or a database for many machines."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -21,14 +21,14 @@ from .seal import check_seals
 
 
 class AnotherSearch(ValueError):
-    """A study that is there and has another purpose."""
+    """The study exists and belongs to another search."""
 
 
 def open_storage(location: str, *, writing: bool = True) -> BaseStorage:
     """A journal file for a path, a database for an URL: `sqlite:///tuning.db`, `postgresql://user@host/name`.
 
-    What is not there yet is made. Any number of processes may open the same location at the same time. With
-    `writing=False` it must be there, and stays as it is to the last byte.
+    A missing storage is created. Any number of processes may open the same location at the same time. With
+    `writing=False` the storage must exist, and no byte of it changes.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -47,7 +47,7 @@ def open_storage(location: str, *, writing: bool = True) -> BaseStorage:
 
 @contextmanager
 def one_sentence(location: str) -> Iterator[None]:
-    """Whatever goes wrong while a storage is opened or read ends in one sentence that names it, without a password.
+    """Turn every error of opening or reading a storage into one sentence that names it, without a password.
 
     Optuna, SQLAlchemy and the drivers trust what they read: a damaged file makes them fail in many ways.
     """
@@ -72,7 +72,7 @@ def _say(error: Exception, location: str) -> str:
 
 @contextmanager
 def database_errors(location: str) -> Iterator[None]:
-    """While a search is under way: a database that fails ends it in one sentence; all other errors are as they are."""
+    """During a search, turn errors of a database into one sentence. Other errors are not changed."""
     try:
         yield
     except Exception as error:
@@ -83,7 +83,7 @@ def database_errors(location: str) -> Iterator[None]:
 
 
 def describe(error: Exception) -> str:
-    """The first line of what a driver says, without what SQLAlchemy adds to it."""
+    """The first line of a driver's message, without SQLAlchemy's additions."""
     if isinstance(error, StorageInternalError) and isinstance(error.__cause__, Exception):
         error = error.__cause__
     lines = str(getattr(error, "orig", None) or error).splitlines()
@@ -96,10 +96,10 @@ def describe(error: Exception) -> str:
 def open_study(
     storage: BaseStorage, name: str, protocol: Mapping[str, Any] | None = None, sampler: BaseSampler | None = None
 ) -> Study:
-    """The study called `name`, made if it is not there. Scores are maximised.
+    """The study called `name`, which is created if it is missing. Scores are maximised.
 
     `protocol` says how its trials are run: plain values that JSON can hold. Trials of different protocols cannot be
-    compared, so the first worker writes it into the study and those who come later must bring the same.
+    compared, so the first worker writes it into the study, and later workers must have the same.
 
     >>> storage = optuna.storages.InMemoryStorage()
     >>> study = open_study(storage, "a", {"n": 1})
@@ -127,7 +127,7 @@ def open_study(
 
 
 def load_study(location: str, name: str) -> Study:
-    """The study called `name` as it is now, to be looked at; nothing is written.
+    """The study called `name`, for reading; nothing is written.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:

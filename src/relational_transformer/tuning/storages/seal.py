@@ -15,7 +15,7 @@ ATTRIBUTE = "seal"
 
 
 def seal_of(study: str, number: int, params: Mapping[str, Any], score: float) -> str:
-    """The checksum of a run: of which study and which number it is, what was run, and with what score.
+    """The checksum of a run: its study, its number, its configuration and its score.
 
     >>> seal_of("rt on core", 7, {"layers": 3}, 0.5) == seal_of("rt on core", 7, {"layers": 2}, 0.5)
     False
@@ -25,16 +25,14 @@ def seal_of(study: str, number: int, params: Mapping[str, Any], score: float) ->
 
 
 def check_seals(study: Study) -> None:
-    """ValueError where a run is missing, or is not what was written; runs of older versions have no seal to check."""
+    """ValueError if a run is missing or was changed. Runs of older versions have no seal to check."""
     if len(study.directions) > 1:
         raise ValueError(f"the study {study.study_name!r} has {len(study.directions)} objectives, a search has one")
     trials = study.get_trials(deepcopy=False)
     for number, trial in enumerate(trials):
         if trial.number != number:
-            raise ValueError(f"trial {number} of the study {study.study_name!r} is missing: go on with a copy of it")
+            raise ValueError(f"trial {number} of the study {study.study_name!r} is missing: use an earlier copy")
         if trial.state is TrialState.COMPLETE and ATTRIBUTE in trial.user_attrs:
             expected = seal_of(study.study_name, number, trial.params, trial.value)  # pyright: ignore[reportArgumentType]
             if trial.user_attrs[ATTRIBUTE] != expected:
-                raise ValueError(
-                    f"trial {number} of the study {study.study_name!r} is not what was written: go on with a copy of it"
-                )
+                raise ValueError(f"trial {number} of the study {study.study_name!r} was changed: use an earlier copy")

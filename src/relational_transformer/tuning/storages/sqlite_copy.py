@@ -1,4 +1,4 @@
-"""An SQLite file, read without a byte being written beside it or into it."""
+"""Reads an SQLite file without writing a byte into it or beside it."""
 
 import os
 import sqlite3
@@ -10,20 +10,19 @@ from urllib.parse import quote
 from relational_transformer.reading import UnreadableFile, open_regular, read_bytes
 
 WAIT_SECONDS = 60
-"""For another process that writes to the same file."""
+"""Seconds to wait for another process that writes to the same file."""
 MOST_BYTES = 4 * 2**30
 ATTEMPTS = 100
 SIGNATURE = b"SQLite format 3\0"
 HEADER_BYTES = 100
 WITHOUT_LOG = b"\1\1"
-"""In the header of a database without a write-ahead log."""
+"""The bytes in the header of a database without a write-ahead log."""
 
 
 def copy_to_memory(path: Path) -> sqlite3.Connection:
-    """All that was in a database at one moment, whoever else writes to it.
-
-    SQLite reads without writing where a file stands for itself. Beside the log of a writer, which may have been killed,
-    it writes in order to read; so it does that to a copy.
+    """The content of a database at one moment, even while others write to it. SQLite reads a file without a log
+    without writing. If there is the log of a writer, which may have been killed, SQLite writes in order to read, so a
+    copy is read.
     """
     header = check_signature(path)
     memory = sqlite3.connect(":memory:", check_same_thread=False)
@@ -43,7 +42,8 @@ def copy_to_memory(path: Path) -> sqlite3.Connection:
 
 
 def check_signature(path: Path) -> bytes:
-    """The first bytes of an SQLite database; those of an empty file, which SQLite takes for one without tables, too."""
+    """Check the first bytes of an SQLite database. An empty file is valid: SQLite reads it as a database without
+    tables."""
     with open(open_regular(path), "rb") as file:
         header = file.read(HEADER_BYTES)
     if header and not (header.startswith(SIGNATURE) and len(header) == HEADER_BYTES):
@@ -59,9 +59,8 @@ def _back_up(path: Path, mode: str, target: sqlite3.Connection) -> None:
 
 
 def _back_up_copies(files: list[Path], target: sqlite3.Connection) -> None:
-    """By way of copies of the files, made while nobody changed any of them.
-
-    The database comes first: a log, which is written before it, then holds all that undoes what is half done.
+    """Read copies of the files that were made while no process changed them. The database is copied first. Its log
+    is written before it, so the copied log can undo every incomplete change.
     """
     with TemporaryDirectory(prefix="rt-look-") as folder:
         for _ in range(ATTEMPTS):

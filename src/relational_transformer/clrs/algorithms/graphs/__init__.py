@@ -43,7 +43,7 @@ def _low_steps(drawn: Drawn) -> int:
 
 
 def _union_steps(drawn: Drawn) -> int:
-    """Four steps an edge are about enough; the trace sees to it that there is room for the next edge."""
+    """About four steps per edge are enough. The trace checks that there is room for the next edge."""
     size = drawn[0].shape[1]
     return 1 + 2 * size + 2 * size * _degree(drawn)
 
@@ -57,7 +57,8 @@ def _on_graphs(
     sparse: bool = False,
     shortest: int = 1,
 ) -> Algorithm:
-    """Edges of chance 1/2, or of all tenths of it; on `sparse` graphs, whose traces are long, of fewer."""
+    """Samplers of graphs in which an edge has probability 1/2, and of varied ones; on `sparse` graphs, whose traces
+    are long, edges are rarer."""
     return Algorithm(
         partial(graphs, chances=(0.2,) if sparse else (0.5,)),
         features,

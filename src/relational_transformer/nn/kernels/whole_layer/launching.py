@@ -1,8 +1,8 @@
-"""The kernels compiled on first use by NVRTC, which comes with torch, and their launch."""
+"""The sources of the kernels, and their launch; they are compiled on first use, or ahead of it (`binaries.py`)."""
 
 import ctypes
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 import torch
 
 THREADS = 256
-
-OPTIONS = ["--std=c++17", "-default-device", "-ftz=true"]
 
 ALL_SHARED_BYTES = 227 * 1024
 """All that a block of compute capability 9.0 may have: edges fill a multiprocessor anyway."""
@@ -91,11 +89,32 @@ def _bind_context(device: int) -> None:
         cuda._check_cuda(driver.cuCtxSetCurrent(context))
 
 
+def compile_ahead(kernels: Iterable[Kernel], device: torch.device) -> None:
+    """Let a thread compile kernels for a device, in this order; nothing on a CPU."""
+    if device.type == "cuda":
+        from .binaries import make_ahead
+
+        make_ahead(program_of(kernel, device) for kernel in kernels)
+
+
 @cache
 def _compiled(kernel: Kernel, device: int) -> Any:
-    compiled = torch.cuda._compile_kernel(source_of(kernel), kernel.name, nvcc_options=OPTIONS)
-    compiled.set_shared_memory_config(ALL_SHARED_BYTES)
-    return compiled
+    from torch.cuda import _utils as cuda
+
+    from .binaries import binary_of
+
+    code, name = binary_of(program_of(kernel, torch.device("cuda", device)))
+    loaded: Any = cuda._cuda_load_module(code, [name])
+    loaded[name].set_shared_memory_config(ALL_SHARED_BYTES)
+    return loaded[name]
+
+
+def program_of(kernel: Kernel, device: torch.device) -> Any:
+    """A kernel for the generation of a device."""
+    from .binaries import Program
+
+    major, minor = torch.cuda.get_device_capability(device)
+    return Program(source_of(kernel), kernel.name, f"{major}{minor}")
 
 
 def source_of(kernel: Kernel) -> str:

@@ -9,6 +9,7 @@ from torch import Tensor
 from .fitting import is_one_kernel
 from .inference import Inference
 from .kept import kept_bytes
+from .launching import Kernel, compile_ahead
 from .packing import Orders, Packed, orders_on, pack, pack_forward
 from .parameters import NAMES, Learnt, as_learnt, of_layer
 from .trajectory import Trajectory
@@ -43,6 +44,11 @@ class KernelLayers:
         """Whether all layers run as kernels now; `use_kernels` may switch them off."""
         nodes, edges = self._like_edges[:, 0], self._like_edges
         return len(self.layers) > 0 and all(is_one_kernel(layer, nodes, edges) for layer in self.layers)
+
+    def compile_ahead(self, *names: str) -> None:
+        """Begin to compile the kernels of these names, such as `layer_forward`, if the layers run as kernels."""
+        if self.fit:
+            compile_ahead([Kernel(name, self.num_nodes, self.update_edges) for name in names], self.device)
 
     def has(self, name: str) -> bool:
         """Whether a parameter of the network belongs to a layer."""

@@ -35,15 +35,15 @@ def make_steps(num_nodes: int, num_edges: int, channels: int, heads: int, edge_d
     torch.manual_seed(0)
     edge_index = torch.randint(num_nodes, (2, num_edges))
     x = torch.randn(num_nodes, channels, requires_grad=True)
-    edge_attr = torch.randn(num_edges, edge_dim, requires_grad=True)
+    edge_attr = torch.randn(num_edges, edge_dim, requires_grad=True) if edge_dim else None
 
     def ours(**options: bool) -> RelationalTransformerConv:
         return RelationalTransformerConv(
-            channels, channels, heads, edge_dim=edge_dim, edge_channels=edge_dim, **options
+            channels, channels, heads, edge_dim=edge_dim or None, edge_channels=edge_dim or None, **options
         )
 
     layers = {
-        "TransformerConv": TransformerConv(channels, channels // heads, heads=heads, edge_dim=edge_dim),
+        "TransformerConv": TransformerConv(channels, channels // heads, heads=heads, edge_dim=edge_dim or None),
         "ours, nodes alone": ours(return_edges=False),
         "ours, nodes and edges": ours(),
     }
@@ -108,12 +108,17 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--nodes", type=int, default=10_000)
     parser.add_argument("--edges", type=int, default=100_000)
-    parser.add_argument("--sizes", nargs="+", default=["64x4x16", "64x4x64"], help="channels x heads x edge_dim")
+    parser.add_argument(
+        "--sizes",
+        nargs="+",
+        default=["64x4x16", "64x4x64", "64x4x0"],
+        help="channels x heads x edge_dim; 0: edges without features",
+    )
     parser.add_argument("--graphs", type=int, default=512)
     parser.add_argument("--batch-size", type=int, default=32)
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    print(f"torch {torch.__version__}, {hardware(torch.device('cpu'))}, one thread, {options.rounds} rounds\n")
+    print(f"torch {torch.__version__}, {hardware(torch.device('cpu'))}, {options.rounds} rounds\n")
     print(f"{options.nodes} nodes, {options.edges} edges, forward and backward\n")
     print("| channels | heads | edge_dim | layer | ms | / TransformerConv |")
     print("|---:|---:|---:|---|---:|---:|")

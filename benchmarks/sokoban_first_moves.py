@@ -140,7 +140,7 @@ def main() -> None:
             settings = AgentSettings(memo_size=8, edge_scale=scale, **SIZES[arguments.sizes])
             for rate in arguments.learning_rates:
                 for seed in arguments.seeds:
-                    agent = initialise(lambda settings=settings: Agent(model, settings), seed)
+                    agent = initialise(lambda model=model, settings=settings: Agent(model, settings), seed)
                     row = learn(agent, rate, seed, arguments)
                     print(f"| {model} | {scale:g} | {rate:g} | {seed} | {row}", flush=True)
 

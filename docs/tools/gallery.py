@@ -73,6 +73,7 @@ def publish(run: RunFolder, folder: Path) -> None:
 
 
 def main(tasks: list[str]) -> None:
+    torch.set_num_threads(1)  # more do not help models as small
     for task in tasks or ALGORITHMS:
         check_name(task)
         if RunFolder(GALLERY / task).result.is_file():

@@ -25,6 +25,13 @@ def test_an_algorithm_is_explained_without_a_run(tmp_path: Path, monkeypatch, op
     assert capsys.readouterr().out == "look-dijkstra.html: 0.1 MB, one file that loads nothing\n"
 
 
+def test_runs_of_the_same_name_are_told_apart(tmp_path: Path):
+    folders = tuple(save_run(untrained("bfs"), tmp_path / where / "bfs") for where in ("long", "short"))
+    run(LookArguments(runs=folders, nodes=(4,), out=tmp_path / "page.html", open=False))
+    page = read_page((tmp_path / "page.html").read_text())
+    assert [one["name"] for one in page.facts["runs"]] == ["long/bfs", "short/bfs"]
+
+
 def test_two_runs_are_read_from_their_folders(tmp_path: Path, opened):
     folders = tuple(save_run(untrained("bfs", seed=seed), tmp_path / f"run-{seed}") for seed in (0, 1))
     run(LookArguments(runs=folders, nodes=(5,), out=tmp_path / "page.html", open=False))

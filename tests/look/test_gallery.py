@@ -19,6 +19,7 @@ REPOSITORY = Path(__file__).parents[2]
 RUNS = REPOSITORY / "results" / "gallery"
 TASKS = sorted(folder.name for folder in RUNS.iterdir())
 
+pytest.importorskip("mkdocs")
 sys.path.insert(0, str(REPOSITORY / "docs" / "tools"))
 import gallery  # noqa: E402
 import gallery_pages  # noqa: E402

@@ -1,5 +1,6 @@
 """What is inside the pages of all thirty algorithms, against the data and by plain loops."""
 
+import math
 import re
 
 import numpy as np
@@ -115,7 +116,7 @@ def test_a_page_of_sixteen_nodes_is_small_even_where_attention_cannot_be_compres
     monkeypatch.setattr("relational_transformer.look.inside._as_bytes", noise)
     runs = [untrained("jarvis_march", name, settings=HEADS) for name in ("one", "two")]
     assert len(make_page("jarvis_march", runs).encode()) < 2_000_000
-    assert max(map(np.prod, seen)) > 200_000, "there was much to keep"
+    assert max(math.prod(shape) for shape in seen) > 200_000, "there was much to keep"
 
 
 @pytest.mark.parametrize("protocol", ["paper", "modern"])
@@ -138,11 +139,11 @@ def test_what_is_shown_is_what_the_network_says(task: str, protocol):
     run = untrained(task, protocol=protocol, seed=1)
     page = read_page(make_page(task, [run], nodes=(5,)))
     data = sample(task, 1, 5, 3) if protocol == "paper" else modern_form(task, sample(task, 1, 5, 3, version="2.0"))
-    tensors = (
+    inputs, hints, outputs = (
         {name: torch.from_numpy(array) for name, array in stage.items()}
         for stage in (data.inputs, data.hints, data.outputs)
     )
-    batch = run.network.pack(*tensors, torch.from_numpy(data.lengths))
+    batch = run.network.pack(inputs, hints, outputs, torch.from_numpy(data.lengths))
     with torch.no_grad():
         first = {key: hint[0] for key, hint in batch.hints.items()}
         told = run.network.predict(batch.inputs, first, batch.lengths, keep_hints=True)

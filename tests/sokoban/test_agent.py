@@ -77,10 +77,9 @@ def test_without_what_edges_add_no_decision_depends_on_them():
     agent, seen = initialise(lambda: Agent("rt", replace(SETTINGS, edge_scale=0.0)), 0), observe()
     graph = agent.embed(seen, memo(kept=True))
     assert graph.edges is not None
-    nodes = []
-    for edges in (graph.edges, torch.randn(graph.edges.shape, generator=torch.Generator().manual_seed(4))):
-        nodes.append(agent.layers[0](graph.nodes, edges, graph.node_mask)[0])
-    torch.testing.assert_close(*nodes, rtol=0, atol=0)
+    other = torch.randn(graph.edges.shape, generator=torch.Generator().manual_seed(4))
+    first, second = (agent.layers[0](graph.nodes, edges, graph.node_mask)[0] for edges in (graph.edges, other))
+    torch.testing.assert_close(first, second, rtol=0, atol=0)
 
 
 def test_the_last_layer_makes_of_the_core_what_the_whole_layer_does():

@@ -87,18 +87,16 @@ def _groups(edge_index: Tensor, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]
     """Of each edge the number of its group, those with the same source and target; the number of the group of edges
     back; and whether there are any. No size depends on how many groups there are, which an exporter could not know."""
     source, target = edge_index.long()  # there may be more than 2^31 pairs of nodes
-    is_back, is_loop = source > target, source == target
     pair = source.minimum(target) * num_nodes + source.maximum(target)
-    # In this order the edges of a pair of nodes stand together, those of one direction before those of the other.
-    keys, order = (2 * pair + is_back).sort()
-    place = torch.arange(source.shape[0], device=source.device)
-    is_first = (keys != keys.roll(1)) | (place == 0)
-    first = place.where(is_first, 0).cummax(0).values  # a group's number is the place of its first edge
-    after = torch.zeros_like(place).index_add(0, first, torch.ones_like(place)).index_select(0, first) + first
-    is_back, is_loop = is_back.index_select(0, order), is_loop.index_select(0, order)
-    neighbour = after.where(~is_back, first - 1).clamp(0, source.shape[0] - 1)  # an edge of the group beside this one
-    exists = (keys.index_select(0, neighbour) == keys + 1 - 2 * is_back.long()) | is_loop
-    reverse = first.where(is_loop, first.index_select(0, neighbour))
-    found = torch.stack([first, reverse, exists.long()])
+    # Sorted, the edges of a pair of nodes stand together, those of one direction before those of the other.
+    keys, order = (2 * pair + (source > target)).sort()
+    is_first = (keys != keys.roll(1)) | (torch.arange(keys.shape[0], device=keys.device) == 0)
+    number = is_first.cumsum(0) - 1
+    key_of_group = torch.full_like(keys, -1).scatter(0, number, keys)
+    other_way = 1 - 2 * (keys % 2)  # to the next group, or to the one before
+    beside = (number + other_way).clamp(0, keys.shape[0] - 1)
+    is_loop = (source == target).index_select(0, order)
+    exists = (key_of_group.index_select(0, beside) == keys + other_way) | is_loop
+    found = torch.stack([number, number.where(is_loop, beside), exists.long()])
     group, reverse, exists = torch.empty_like(found).scatter(1, order.expand_as(found), found)
     return group, reverse, exists.bool()

@@ -1,5 +1,7 @@
 // Which layer and head of a run are looked at, and whether its picture shows them. The controls stand in two places, and
 // say the same.
+const LINES = `A line from each node to those that it attends to, as wide as the weight is large. Weights below ${LEAST} are left out.`;
+
 class Choice {
   constructor(example, voice, changed) {
     Object.assign(this, { example, voice, changed, layer: 0, head: -1, isDrawn: false, copies: [] });
@@ -35,7 +37,7 @@ class Choice {
   row() {
     if (!this.run.attention || facts.view === "matrix") return [];
     const box = element("input", { type: "checkbox", onchange: () => this.set("isDrawn", box.checked) });
-    return [element("p", { class: "controls" }, element("label", {}, box, " attention as lines"), ...this.selects())];
+    return [element("p", { class: "controls" }, element("label", { title: LINES }, box, IS_NARROW ? " attention" : " attention as lines"), ...this.selects())];
   }
 
   weights(stop) {

@@ -68,7 +68,7 @@ const matrixView = {
       });
     }
     if (size > 15) this.text(frame, place, [x + size / 2, y + size / 2], size, { heat, written, moves, isKnown });
-    if (wrong) stage.put("front", `wrong ${place}`, "rect", { x: x + 1.5, y: y + 1.5, width: size - 3, height: size - 3, rx: size > 18 ? 4 : 1, class: size > 14 ? "wrong" : "wrong thin" });
+    if (wrong) stage.put("front", `wrong ${place}`, "rect", { x: x + 1.5, y: y + 1.5, width: size - 3, height: size - 3, rx: size > 18 ? 4 : 1, class: size > 24 ? "wrong" : "wrong thin" });
     if (fresh) stage.put("front", `new ${place}`, "path", { d: `M${x + size - 1} ${y + 1}h${-size * 0.38}L${x + size - 1} ${y + 1 + size * 0.38}Z`, class: "fresh" });
   },
 

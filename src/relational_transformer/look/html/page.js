@@ -31,7 +31,7 @@ function legend() {
   const list = element("ul", { class: "legend" });
   const stages = { hint: "At every step", output: "The result", input: "Given" };
   for (const [stage, title] of Object.entries(stages)) {
-    const features = facts.features.filter((feature) => feature.stage === stage && !feature.constant);
+    const features = facts.features.filter((feature) => feature.stage === stage);
     if (!features.length) continue;
     list.append(element("li", { class: "stage" }, title));
     for (const feature of features) list.append(legendItem(feature));

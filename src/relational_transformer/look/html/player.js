@@ -16,7 +16,7 @@ class Player {
     this.speed = element("select", { "aria-label": "Speed", onchange: () => this.timer && this.play() });
     for (const name of Object.keys(SPEEDS)) this.speed.append(element("option", { value: name, selected: name === "normal" }, name));
     this.where = element("span", { class: "where" });
-    this.words = element("p", { class: "words", "aria-live": "polite", id: "words" });
+    this.words = element("p", { class: "words", tabindex: "0", "aria-live": "polite", id: "words" });
     const row = element("div", { class: "row" },
       button("First step", "|◀", () => this.go(0)), button("One step back", "◀", () => this.go(this.stop - 1)), this.playButton,
       button("One step on", "▶|", () => this.go(this.stop + 1)), this.slider, this.where, this.speed);

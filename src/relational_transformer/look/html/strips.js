@@ -5,7 +5,7 @@ class Strips {
     this.example = example;
     this.cells = [];
     this.table = element("table", { class: "strips" });
-    this.holder = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Every value at this step" }, this.table);
+    this.holder = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Every value at this step, ${example.nodes} nodes` }, this.table);
     this.stage = null;
     this.names = names;
   }

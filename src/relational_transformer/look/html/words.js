@@ -50,7 +50,7 @@ function listed(feature, values, places, nodes, most) {
     const parts = [];
     const named = (chosen) => cut(chosen.map((place) => placeInWords(feature, place, nodes)), most);
     if (on.length) parts.push(`${named(on)} ${on.length > 1 ? "are" : "is"} in`);
-    else if (off.length) parts.push(`${named(off)} ${off.length > 1 ? "are" : "is"} out`);
+    if (off.length && (!on.length || places.length < values.length)) parts.push(`${named(off)} ${off.length > 1 ? "are" : "is"} out`);
     return parts.join(", ") || "none";
   }
   const join = feature.type === "pointer" ? "→" : " is ";

@@ -9,7 +9,7 @@ from relational_transformer.clrs.feature import ProtocolName
 from .cell import Ours
 from .departures import departures_of, expected_protocol, other_precision, protocol_of
 from .measured import Measured
-from .variants import variant_of
+from .variants import variant_of, with_options
 
 
 class Archive:
@@ -76,8 +76,9 @@ def _of_failures(result: Measured) -> tuple[str, ...]:
 
 
 def variant_named(result: Measured) -> str:
-    """The model of the paper to which a result belongs."""
-    return variant_of(result.model, result.config["settings"]) if is_clrs(result) else result.model
+    """The model of the paper to which a result belongs; one with an option that the paper does not have is its own."""
+    settings = result.config["settings"]
+    return variant_of(result.model, settings) if is_clrs(result) else with_options(result.model, settings)
 
 
 def is_clrs(result: Measured) -> bool:

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
-from .archive import Archive
+from .archive import Archive, variant_named
 from .measured import Measured
 from .variants import title_on
 
@@ -32,7 +32,7 @@ def _of_model(result: Measured) -> str:
     protocol, whole = LobsterProtocol(**result.config["protocol"]), LobsterProtocol()
     share = protocol.examples / whole.examples
     trained = f"{protocol.examples:,} of {whole.examples:,} training graphs a seed"
-    text = f"{title_on('lobster', result.model)}: {trained} ({share:.1%} of the schedule)"
+    text = f"{title_on('lobster', variant_named(result))}: {trained} ({share:.1%} of the schedule)"
     seeds = "; ".join(f"seed {seed} {_of_seed(row)}" for seed, row in result.rows.items() if seed in result.scores)
     if not seeds:
         return f"{text}; every seed failed."

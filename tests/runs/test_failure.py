@@ -55,7 +55,5 @@ def test_rt_train_says_so_and_has_a_status_of_its_own_also_when_the_run_is_shown
     for _ in range(2):
         assert main([*arguments, str(tmp_path)]) == DIVERGED
         printed, said = capsys.readouterr()
-        assert said.splitlines()[-1].startswith(
-            f"rt: every seed of {tmp_path} has failed: its loss was no finite number"
-        )
+        assert said.splitlines()[-1].startswith(f"rt: every seed of {tmp_path} has failed: its loss was not finite")
         assert "failed" in printed

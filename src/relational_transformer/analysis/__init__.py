@@ -1,6 +1,6 @@
 """What trained networks of CLRS-30 predict at every step, and where they go wrong."""
 
-from .hint_scores import HintScore, HintScores, evaluate_hints
-from .rollout import PredictedHint, Predictions, predict_steps
+from .hint_scores import evaluate_hints
+from .rollout import predict_steps
 
-__all__ = ["HintScore", "HintScores", "PredictedHint", "Predictions", "evaluate_hints", "predict_steps"]
+__all__ = ["evaluate_hints", "predict_steps"]

@@ -121,7 +121,10 @@ def evaluate_hints(
     seed: int | None = None,
 ) -> HintScores:
     """How the networks of a run predict its hints: those of all seeds that did not fail, or of one seed. Examples have
-    the form of test examples; by default also their number and size."""
+    the form of test examples; by default also their number and size.
+
+    >>> found = evaluate_hints(RunFolder("runs/bfs-rt-paper"), torch.device("cpu"), nodes=32)  # doctest: +SKIP
+    """
     trained = load_trained(CLRSTask, folder)
     config = trained.config
     given = {"test_nodes": nodes, "evaluation_examples": examples}

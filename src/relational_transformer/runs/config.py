@@ -16,6 +16,11 @@ class RunConfig:
     """The base of a configuration: a frozen dataclass that has these fields, and others that change the numbers of a
     run.
 
+    >>> from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol
+    >>> LobsterConfig("gcn", SETTINGS["gcn"], LobsterProtocol(), seeds=(0, 0))
+    Traceback (most recent call last):
+    ValueError: seeds must be different numbers from 0 to 2^63 - 1, got [0, 0]
+
     Attributes (of a class):
         called: what is configured, as an error says it.
         later_settings: settings that older runs did not have, with the values that `config.json` leaves out.

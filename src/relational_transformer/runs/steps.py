@@ -14,6 +14,14 @@ class Steps(ABC):
 
     The tensors that a step changes keep their addresses, so that `graphs` can capture it as a CUDA graph.
 
+    >>> class Counting(Steps):
+    ...     def make(self, number):
+    ...         self.losses += 1.0
+    >>> steps = Counting(Fleet([torch.nn.Linear(3, 2)], torch.device("cpu")))
+    >>> steps.make(0)
+    >>> steps.losses
+    tensor([1.], dtype=torch.float64)
+
     Args:
         dtype: of the sum of losses.
 

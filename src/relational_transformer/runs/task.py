@@ -22,7 +22,11 @@ from .run_folder import MetricsRow, RunFolder
 
 class Optimiser(NamedTuple):
     """Adam's hyperparameters: the learning rate, epsilon, the norm to which the gradient of a seed is clipped, and the
-    weight decay."""
+    weight decay.
+
+    >>> Optimiser(1e-3, clip=1.0).epsilon
+    1e-08
+    """
 
     learning_rate: float
     epsilon: float = 1e-8
@@ -32,6 +36,8 @@ class Optimiser(NamedTuple):
 
 class Start(NamedTuple):
     """What the trainer gives a task when its run begins.
+
+    >>> task.start(Start(model, fleet, adam, torch.device("cpu"), False, RunFolder("run")))  # doctest: +SKIP
 
     Attributes:
         model: the model of the first seed, on the device. All seeds are run through it.

@@ -192,7 +192,8 @@ def table(rows: list[dict[str, Any]], settings: Settings) -> str:
         found = [row for row in rows if row["model"] == model]
         if found:
             by_data = [[row for row in found if row["data"] == data] for data in TARGETS]
-            seconds = [statistics.mean(row["seconds"] for row in some) for some in by_data if some]
+            complete = [some for some in by_data if len(list(chosen(some))) == len(seeds)]
+            seconds = [statistics.mean(row["seconds"] for row in some) for some in complete]
             cells = " | ".join(cell("test", some) for some in by_data)
             lines.append(f"| {model} | {found[0]['parameters']:,} | {cells} | {sum(seconds) / 60:.1f} |")
     cells = [cell("test_of_mean", [row for row in rows if row["data"] == data]) for data in TARGETS]
@@ -203,7 +204,7 @@ def table(rows: list[dict[str, Any]], settings: Settings) -> str:
     told = (
         f"RMSE on the test molecules, mean ± standard deviation over seeds {seeds}. "
         f"At most {settings.most_parameters:,} parameters, {settings.num_layers} layers, {epochs}, "
-        f"batches of {settings.batch_size}, learning rate {rates}; the minutes are of one seed on all sets of the row. "
+        f"batches of {settings.batch_size}, learning rate {rates}; the minutes train one seed on all that is in the row. "
         f"{'; '.join(sorted({row['hardware'] for row in rows}))}."
     )
     return "\n".join([*lines, "", told, ""])

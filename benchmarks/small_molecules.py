@@ -204,7 +204,7 @@ def table(rows: list[dict[str, Any]], settings: Settings) -> str:
     told = (
         f"RMSE on the test molecules, mean ± standard deviation over seeds {seeds}. "
         f"At most {settings.most_parameters:,} parameters, {settings.num_layers} layers, {epochs}, "
-        f"batches of {settings.batch_size}, learning rate {rates}; the minutes train one seed on all that is in the row. "
+        f"batches of {settings.batch_size}, learning rate {rates}; the minutes train one seed on all of a row. "
         f"{'; '.join(sorted({row['hardware'] for row in rows}))}."
     )
     return "\n".join([*lines, "", told, ""])

@@ -178,11 +178,12 @@ def chosen(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def table(rows: list[dict[str, Any]], settings: Settings) -> str:
-    """Test errors of every model on every data set."""
+    """Test errors of every model on every data set of which it has run all seeds."""
+    seeds = sorted({row["seed"] for row in rows})
 
     def cell(name: str, found: list[dict[str, Any]]) -> str:
         errors = [row[name] for row in chosen(found)]
-        if not errors:
+        if len(errors) < len(seeds) or not errors:
             return "-"
         return f"{statistics.mean(errors):.3f}" + (f" ± {statistics.stdev(errors):.3f}" if len(errors) > 1 else "")
 
@@ -191,19 +192,19 @@ def table(rows: list[dict[str, Any]], settings: Settings) -> str:
         found = [row for row in rows if row["model"] == model]
         if found:
             by_data = [[row for row in found if row["data"] == data] for data in TARGETS]
-            seconds = [statistics.mean(row["seconds"] for row in some) for some in by_data if some]
+            complete = [some for some in by_data if len(list(chosen(some))) == len(seeds)]
+            seconds = [statistics.mean(row["seconds"] for row in some) for some in complete]
             cells = " | ".join(cell("test", some) for some in by_data)
             lines.append(f"| {model} | {found[0]['parameters']:,} | {cells} | {sum(seconds) / 60:.1f} |")
     cells = [cell("test_of_mean", [row for row in rows if row["data"] == data]) for data in TARGETS]
     lines.append(f"| the mean of the training set | 0 | {' | '.join(cells)} | - |")
-    epochs = " and ".join(
-        f"{epochs} epochs of {data}" for data, epochs in {r["data"]: r["epochs"] for r in rows}.items()
-    )
+    epochs_of = {row["data"]: row["epochs"] for row in rows}
+    epochs = " and ".join(f"{epochs_of[data]} epochs of {data}" for data in TARGETS if data in epochs_of)
     rates = " or ".join(f"{rate:g}" for rate in sorted({row["learning_rate"] for row in rows}))
     told = (
-        f"RMSE on the test molecules, mean ± standard deviation over seeds {sorted({row['seed'] for row in rows})}. "
+        f"RMSE on the test molecules, mean ± standard deviation over seeds {seeds}. "
         f"At most {settings.most_parameters:,} parameters, {settings.num_layers} layers, {epochs}, "
-        f"batches of {settings.batch_size}, learning rate {rates}; the minutes train one seed on all three. "
+        f"batches of {settings.batch_size}, learning rate {rates}; the minutes train one seed on all of a row. "
         f"{'; '.join(sorted({row['hardware'] for row in rows}))}."
     )
     return "\n".join([*lines, "", told, ""])

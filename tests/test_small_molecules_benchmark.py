@@ -31,9 +31,8 @@ def test_it_trains_every_model_once_and_prints_a_table(
     again = capsys.readouterr().out
     assert again == first[first.index("| model") :]
     table = [line.split(" | ") for line in again.splitlines() if line.startswith("| ")]
-    assert [row[0] for row in table[1:]] == [
-        f"| {name}" for name in (*benchmark.MODELS, "the mean of the training set")
-    ]
+    names = [*benchmark.MODELS, "the mean of the training set"]
+    assert [row[0] for row in table[1:]] == [f"| {name}" for name in names]
     sizes = [int(row[1].replace(",", "")) for row in table[1:-1]]
     assert all(40_000 < size <= 50_000 for size in sizes)
 
@@ -50,7 +49,7 @@ def test_validation_chooses_what_is_tested(benchmark: ModuleType):
 def test_parts_of_a_split_share_no_molecule(benchmark: ModuleType):
     parts = benchmark.split(range(50), seed=3)
     assert [len(part) for part in parts] == [40, 5, 5]
-    assert sorted(one for part in parts for one in part) == list(range(50))
+    assert sorted(number for part in parts for number in part) == list(range(50))
     assert benchmark.split(range(50), seed=3) == parts != benchmark.split(range(50), seed=4)
 
 

@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -282,3 +284,24 @@ def test_export_leaves_the_numbers_of_nodes_and_edges_open():
     for graphs in (first, second):
         inputs = graphs.x, graphs.edge_index, graphs.edge_attr
         torch.testing.assert_close(program.module()(*inputs), conv(*inputs))
+
+
+@pytest.mark.slow
+def test_onnx_runtime_agrees_for_all_numbers_of_nodes_and_edges(tmp_path: Path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    conv, path = Nodes(make_conv()).eval(), tmp_path / "conv.onnx"
+    first, second = make_graphs((4, 3)), make_graphs((9, 6, 1))
+    nodes, edges = torch.export.Dim("nodes", min=2), torch.export.Dim("edges", min=2)
+    shapes = {"x": {0: nodes}, "edge_index": {1: edges}, "edge_attr": {0: edges}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # exporters warn about their own internals
+        torch.onnx.export(
+            conv, (first.x, first.edge_index, first.edge_attr), path, dynamic_shapes=shapes, dynamo=True, verbose=False
+        )
+    session = onnxruntime.InferenceSession(path)
+    for graphs in (first, second):
+        inputs = graphs.x, graphs.edge_index, graphs.edge_attr
+        named = {one.name: tensor.numpy() for one, tensor in zip(session.get_inputs(), inputs, strict=True)}
+        for got, expected in zip(session.run(None, named), conv(*inputs), strict=True):
+            torch.testing.assert_close(torch.from_numpy(got), expected.detach(), rtol=1e-4, atol=1e-5)

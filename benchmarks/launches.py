@@ -46,6 +46,7 @@ from relational_transformer.fleet.fleet import Fleet, initialise
 from relational_transformer.fleet.precision import set_precision
 from relational_transformer.nn import kernels
 from relational_transformer.nn.kernels import pointers
+from relational_transformer.nn.kernels.whole_layer import binaries, launching
 from relational_transformer.processors.settings import find_settings
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.training import Protocol
@@ -118,12 +119,8 @@ def pieces_of_step(task: str, model: str, precision: Any, seeds: int) -> tuple[i
     for one in models:
         set_precision(precision, one)
     split = load_split(models[0], make_split(task, "train", Protocol(train_examples=32)), CPU)
-    with (
-        mock.patch.object(pieces_of_fleet, "compiled_for", compiled_for),
-        mock.patch.object(kernels, "scores_pointers", always),
-        mock.patch.object(pointers, "pointer_scores_forward", no_scores),
-        mock.patch.object(pointers, "pointer_scores_backward", no_gradients),
-    ):
+    with mock.patch.object(pieces_of_fleet, "compiled_for", compiled_for), ExitStack() as stack:
+        replace_pointers(stack)
         fleet = Fleet(models, CPU)
         engine = TrainingStep(
             models[0], fleet, split, Adam(fleet, settings.learning_rate), batch_size=settings.batch_size,
@@ -147,6 +144,18 @@ def leave_out_kernels(engine: TrainingStep, precision: str) -> None:
         return
     left_out = LeftOut(fused.layers.layers, engine.split.num_nodes, CPU, prefix=fused.layers.prefix)
     fused.layers = left_out
+
+
+def replace_pointers(stack: ExitStack) -> None:
+    """Take the kernel of pointers, as a Hopper card does, and let it do nothing."""
+    stack.enter_context(mock.patch.object(kernels, "scores_pointers", always))
+    stack.enter_context(mock.patch.object(pointers, "pointer_scores_forward", no_scores))
+    stack.enter_context(mock.patch.object(pointers, "pointer_scores_backward", no_gradients))
+
+
+def compile_kernel(name: str, nodes: int) -> None:
+    """Compile one of the layers' own kernels for a Hopper card; torch must be a build with CUDA."""
+    binaries._compile(binaries.Program(launching.source_of(launching.Kernel(name, nodes, True)), name, "90"))
 
 
 def always(*_: object) -> bool:

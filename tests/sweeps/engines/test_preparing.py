@@ -13,7 +13,7 @@ import torch
 from relational_transformer.sweeps import Run, sweep
 from relational_transformer.sweeps.cells import Cell
 from relational_transformer.sweeps.engines import EngineOptions, LocalEngine, options
-from relational_transformer.sweeps.engines.preparing import Preparation, prepare
+from relational_transformer.sweeps.engines.preparing import Preparation, beside, prepare
 from tests.sweeps.small import scores_alone, scores_of, small_cell, small_runs
 from tests.training.test_modern import modern_config
 
@@ -69,6 +69,16 @@ def test_a_run_of_several_sizes_is_ready_when_the_processes_of_all_have_ended(tm
         end(preparation, first)
         assert preparation.is_ready(first.folder)
         assert running(preparation) == [second.folder, second.folder]
+
+
+def test_a_run_that_has_begun_is_compiled_beside_but_for_its_first_rehearsal(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 16)
+    protocol = replace(modern_config().protocol, train_lengths=(4, 5, 6, 7), validation_interval=8)
+    (run,) = small_runs(tmp_path, Cell("clrs", replace(modern_config(protocol=protocol), compile="on")))
+    with beside(run, torch.device("cuda"), WAITS) as preparation:
+        assert running(preparation) == [run.folder] * 3
+    with beside(run, CPU, WAITS) as preparation:
+        assert not running(preparation)
 
 
 def test_a_process_that_fails_is_told_and_costs_its_run_nothing(tmp_path, capsys):

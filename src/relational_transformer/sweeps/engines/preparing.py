@@ -32,19 +32,23 @@ class Preparation:
     (`Task.rehearsals`), so that the first runs are ready early. A run that compiles nothing, or whose process fails,
     counts as ready: it compiles by itself.
 
+    Args:
+        first: the first rehearsal of each run to be prepared.
+
     >>> with Preparation([], torch.device("cpu"), processes=2) as preparation:
     ...     preparation.is_ready(Path("runs/of/another"))
     True
     """
 
     def __init__(
-        self, runs: Sequence[Run], device: torch.device, processes: int, command: Sequence[str] = ("-m", MODULE)
-    ) -> None:
+        self, runs: Sequence[Run], device: torch.device, processes: int, command: Sequence[str] = ("-m", MODULE),
+        *, first: int = 0,
+    ) -> None:  # fmt: skip
         self.device, self.processes, self.command = device, processes, command
         compiling = [
             run for run in runs if not run.is_done and should_compile(run.config.compile, device, run.task.num_steps)
         ]
-        rehearsals = [(run, number) for run in compiling for number in range(run.task.rehearsals)]
+        rehearsals = [(run, number) for run in compiling for number in range(first, run.task.rehearsals)]
         self._waiting = deque(rehearsals if processes else [])
         self._running: list[tuple[Run, subprocess.Popen[str]]] = []
         threads = max(1, (os.cpu_count() or 1) // max(1, processes))
@@ -80,8 +84,9 @@ class Preparation:
 
     def _start(self, run: Run, rehearsal: int) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, *self.command], stdin=subprocess.PIPE, text=True, env=self._environment
-        )
+            [sys.executable, *self.command], stdin=subprocess.PIPE, text=True, env=self._environment,
+            start_new_session=True,  # a Ctrl-C is for who gave the order
+        )  # fmt: skip
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it is gone already, which its exit status will tell
             order = {"run": run.as_dict(), "rehearsal": rehearsal, "device": str(self.device)}
@@ -95,6 +100,13 @@ def _close(process: subprocess.Popen[str]) -> None:
     with contextlib.suppress(BrokenPipeError):
         process.stdin.close()
     process.wait()
+
+
+def beside(run: Run, device: torch.device, command: Sequence[str] = ("-m", MODULE)) -> Preparation:
+    """On a GPU, processes that prepare all rehearsals of a run but the first, which the run itself begins with."""
+    cores = os.cpu_count() or 1
+    processes = min(run.task.rehearsals, cores) - 1 if device.type == "cuda" else 0
+    return Preparation([run], device, processes, command, first=1)
 
 
 def prepare(run: Run, device: torch.device, rehearsal: int | None = None) -> None:

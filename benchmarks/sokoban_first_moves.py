@@ -130,9 +130,11 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=300)
     parser.add_argument("--report", type=int, default=100)
     parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--positions", type=int, help="to learn from; 12,000 by default, 4,000 at published sizes")
     arguments = parser.parse_args()
     is_small = arguments.sizes == "small"
-    arguments.data = positions(12_000 if is_small else 4_000, seed=1), positions(1_200 if is_small else 300, seed=2)
+    count = arguments.positions or (12_000 if is_small else 4_000)
+    arguments.data = positions(count, seed=1), positions(1_200 if is_small else 120, seed=2)
     print("| agent | edge scale | learning rate | seed | right moves at each report | entropy | gradient |")
     print("|---|---:|---:|---:|---|---:|---:|")
     for model in arguments.models:

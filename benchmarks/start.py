@@ -40,9 +40,9 @@ from relational_transformer.runs.task import Start
 from relational_transformer.training import CLRSTask, TrainConfig
 from relational_transformer.training.data import load_split, make_split
 from relational_transformer.training.evaluation import Evaluator
+from relational_transformer.training.fresh import FreshData
 from relational_transformer.training.mixed_step import MixedSteps
-from relational_transformer.training.sources import FreshData, TrainingSet
-from relational_transformer.training.task import network_of
+from relational_transformer.training.task import TrainingSet, network_of
 
 HINTS = 3
 """Two steps, so that one follows another: to the compiler all steps after the first are alike."""

@@ -145,7 +145,7 @@ def test_mistakes_are_one_clear_sentence(tmp_path: Path):
 @pytest.mark.slow
 def test_stopped_by_a_signal_it_saves_its_runs_and_ends_with_one_line(traps: Traps, tmp_path: Path):
     """While its run is in the middle of a save."""
-    part = Part(tasks=("bfs",), models=("untuned_deep_sets",), seeds=1, examples=324)
+    part = Part(tasks=("bfs",), models=("untuned_deep_sets",), seeds=1, examples=324, precision="fp32")
     (planned,) = plan(tmp_path, cells_of(EXPERIMENTS["published_baselines"], part), seeds_together=20)
     trap = traps.lay(RunFolder(planned.folder).metrics)
     command = [

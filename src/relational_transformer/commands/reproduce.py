@@ -9,10 +9,10 @@ import tyro
 
 from relational_transformer.fleet.adam import CONSTANT, Schedule
 from relational_transformer.fleet.compiling import CompileMode
-from relational_transformer.fleet.precision import Precision
+from relational_transformer.fleet.precision import Precision, PrecisionChoice
 from relational_transformer.sweeps import Part, cells_of, find_experiment, plan
 from relational_transformer.sweeps.cells import protocol_of
-from relational_transformer.sweeps.engines import EngineOptions, check_options
+from relational_transformer.sweeps.engines import EngineOptions, check_options, precision_on
 from relational_transformer.sweeps.planning import finished_runs
 from relational_transformer.sweeps.speeds import Speeds
 
@@ -49,8 +49,9 @@ class ReproduceArguments:
     """The folder of all runs; on a cluster, on storage that its machines share."""
     seeds_together: int = 20
     """The largest number of seeds that are trained together as a fleet."""
-    precision: Precision = "tf32"
-    """The precision of all runs; bf16 is the fastest. tf32 is fp32 on a CPU."""
+    precision: PrecisionChoice = "auto"
+    """The precision of all runs. auto: bf16 on cards with fused kernels for it, tf32 on other cards and on a cluster,
+    fp32 on a CPU."""
     precision_of: dict[str, Precision] = field(default_factory=dict)
     """CLRS-30: the precision of single tasks, such as minimum tf32 insertion_sort tf32."""
     learning_rate: float | None = None
@@ -73,12 +74,13 @@ class ReproduceArguments:
 
 
 def run(arguments: ReproduceArguments) -> None:
+    check_options(arguments.where)
     part = Part(
         tasks=arguments.tasks,
         models=arguments.models,
         seeds=arguments.seeds,
         examples=arguments.examples,
-        precision=arguments.precision,
+        precision=precision_on(arguments.where, arguments.precision),
         precision_of=arguments.precision_of,
         changes=changes_of(arguments, "learning_rate", "weight_decay", "num_layers"),
         schedule=arguments.schedule,
@@ -87,7 +89,6 @@ def run(arguments: ReproduceArguments) -> None:
         recipe=arguments.recipe,
         levels=None if arguments.levels is None else str(arguments.levels.absolute()),
     )
-    check_options(arguments.where)
     experiment = find_experiment(arguments.experiment)
     runs = plan(arguments.out, cells_of(experiment, part), arguments.seeds_together)
     if arguments.plan:

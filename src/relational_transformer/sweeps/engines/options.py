@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 
 from relational_transformer.bounds import ABOVE_ZERO, check_bounds
-from relational_transformer.fleet.precision import find_device
+from relational_transformer.fleet.precision import Precision, PrecisionChoice, choose_precision, find_device
 
 from .engine import Engine
 from .local import LocalEngine
@@ -78,6 +78,19 @@ def check_options(options: EngineOptions) -> None:
     check_bounds(options, BOUNDS)
     if options.engine == "local" and options.device != "auto":
         find_device(options.device)
+
+
+def precision_on(options: EngineOptions, choice: PrecisionChoice) -> Precision:
+    """The precision that a choice stands for where these options train runs; tf32 on a cluster, whose machines are not
+    known here.
+
+    >>> precision_on(EngineOptions(device="cpu"), "auto"), precision_on(EngineOptions("ray"), "auto")
+    ('fp32', 'tf32')
+    """
+    if options.engine == "ray":
+        return "tf32" if choice == "auto" else choice
+    device = local_devices()[0] if options.device == "auto" else options.device
+    return choose_precision(choice, find_device(device))
 
 
 def open_engine(options: EngineOptions) -> Engine:

@@ -37,7 +37,7 @@ SEEDS = (0, 1)
 UPDATES = {
     "floyd_warshall": 300,
     "matrix_chain_order": 180,
-    "optimal_bst": 180,
+    "optimal_bst": 120,
     "insertion_sort": 300,
     "bellman_ford": 600,
 }
@@ -59,6 +59,11 @@ def options_of(result: Mapping[str, Any]) -> dict[str, Any]:
 BASE = json.loads(json.dumps(TrainConfig("bfs", "rt", SETTINGS, PROTOCOL, SEEDS).as_dict()["settings"]))
 
 
+def file_of(task: str, options: Mapping[str, Any]) -> str:
+    """The name of the file, and of the run, of a task and options."""
+    return "-".join([task, *(f"{name}-{value}" for name, value in options.items())])
+
+
 def named(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in options.items())
 
@@ -67,8 +72,8 @@ def table(results: list[dict[str, Any]]) -> str:
     """A row for each result with an option, beside the one without."""
     without = {result["config"]["task"]: result for result in results if not options_of(result)}
     lines = [
-        "| option | task | updates | validation, 16 nodes | with | 32 nodes | with |",
-        "|---|---|---:|---:|---:|---:|---:|",
+        "| option | task | updates | validation, 16 nodes | with | 32 nodes | with | commit |",
+        "|---|---|---:|---:|---:|---:|---:|---|",
     ]
     for result in sorted(results, key=lambda result: (named(options_of(result)), result["config"]["task"])):
         config, options = result["config"], options_of(result)
@@ -79,7 +84,9 @@ def table(results: list[dict[str, Any]]) -> str:
             raise ValueError(f"{config['task']} was not trained by one protocol")
         scores = [scores_of(one, column) for column in ("validation", "test") for one in (plain, result)]
         updates = config["protocol"]["examples"] // config["settings"]["batch_size"]
-        lines.append(f"| {named(options)} | {config['task']} | {updates} | {' | '.join(scores)} |")
+        lines.append(
+            f"| {named(options)} | {config['task']} | {updates} | {' | '.join(scores)} | {result['commit'][:7]} |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -110,7 +117,7 @@ def main() -> None:
         return
     given = {"edge_pointers": arguments.edge_pointers}
     changes = {name: value for name, value in given.items() if value is not None}
-    name = "-".join([arguments.task, *changes.values()])
+    name = file_of(arguments.task, changes)
     torch.set_num_threads(1)
     train(CLRSTask(configuration(arguments.task, changes)), arguments.runs / name, torch.device("cpu"))
     KEPT.mkdir(exist_ok=True)

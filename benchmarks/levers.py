@@ -12,7 +12,7 @@ for diagnosis, and never of the test set.
 import argparse
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -96,7 +96,7 @@ def scores_of(result: Mapping[str, Any], column: str) -> str:
     return f"{fmean(scores):.1f} ({', '.join(f'{score:.1f}' for score in scores)})"
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     trained = commands.add_parser("train")
@@ -105,7 +105,7 @@ def main() -> None:
     trained.add_argument("--runs", type=Path, default=Path("runs/levers"))
     shown = commands.add_parser("table")
     shown.add_argument("--write", type=Path)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     if arguments.command == "table":
         text = table([json.loads(path.read_text()) for path in sorted(KEPT.glob("*.json"))])
         if arguments.write is None:
@@ -118,7 +118,6 @@ def main() -> None:
     given = {"edge_pointers": arguments.edge_pointers}
     changes = {name: value for name, value in given.items() if value is not None}
     name = file_of(arguments.task, changes)
-    torch.set_num_threads(1)
     train(CLRSTask(configuration(arguments.task, changes)), arguments.runs / name, torch.device("cpu"))
     KEPT.mkdir(exist_ok=True)
     shutil.copyfile(arguments.runs / name / "result.json", KEPT / f"{name}.json")

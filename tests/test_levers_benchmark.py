@@ -1,12 +1,14 @@
 """The kept evidence for optional parts of a model, and its table."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks import levers as benchmark
 from benchmarks.levers import configuration, file_of, options_of, table
+from relational_transformer.training import fresh
 
 KEPT = {path.stem: json.loads(path.read_text()) for path in sorted(benchmark.KEPT.glob("*.json"))}
 PAGE = Path(__file__).parents[1] / "docs" / "levers.md"
@@ -38,6 +40,23 @@ def test_a_row_compares_the_same_training_with_and_without_an_option():
     other["config"]["protocol"]["examples"] += 16
     with pytest.raises(ValueError, match="floyd_warshall was not trained by one protocol"):
         table([bound, other])
+
+
+def test_a_row_is_trained_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    tiny = replace(
+        benchmark.PROTOCOL, train_lengths=(4,), validation_interval=16, validation_nodes=4, validation_examples=2,
+        test_nodes=5, evaluation_examples=2,
+    )  # fmt: skip
+    for owner, name, value in (
+        (fresh, "PROBES", 10), (benchmark, "PROTOCOL", tiny), (benchmark, "KEPT", tmp_path / "kept"),
+        (benchmark, "UPDATES", {"floyd_warshall": 1}),
+    ):  # fmt: skip
+        monkeypatch.setattr(owner, name, value)
+    benchmark.main(["train", "floyd_warshall", "--edge-pointers", "bound", "--runs", str(tmp_path / "runs")])
+    (path,) = (tmp_path / "kept").iterdir()
+    kept = json.loads(path.read_text())
+    assert (path.stem, options_of(kept)) == ("floyd_warshall-edge_pointers-bound", {"edge_pointers": "bound"})
+    assert [row["examples_of_best"] for row in kept["seeds"]] == [16, 16]
 
 
 def test_scores_are_in_percent_with_the_mean_in_front():

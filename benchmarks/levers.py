@@ -12,7 +12,7 @@ for diagnosis, and never of the test set.
 import argparse
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -37,7 +37,7 @@ SEEDS = (0, 1)
 UPDATES = {
     "floyd_warshall": 300,
     "matrix_chain_order": 180,
-    "optimal_bst": 180,
+    "optimal_bst": 120,
     "insertion_sort": 300,
     "bellman_ford": 600,
 }
@@ -59,6 +59,11 @@ def options_of(result: Mapping[str, Any]) -> dict[str, Any]:
 BASE = json.loads(json.dumps(TrainConfig("bfs", "rt", SETTINGS, PROTOCOL, SEEDS).as_dict()["settings"]))
 
 
+def file_of(task: str, options: Mapping[str, Any]) -> str:
+    """The name of the file, and of the run, of a task and options."""
+    return "-".join([task, *(f"{name}-{value}" for name, value in options.items())])
+
+
 def named(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in options.items())
 
@@ -67,8 +72,8 @@ def table(results: list[dict[str, Any]]) -> str:
     """A row for each result with an option, beside the one without."""
     without = {result["config"]["task"]: result for result in results if not options_of(result)}
     lines = [
-        "| option | task | updates | validation, 16 nodes | with | 32 nodes | with |",
-        "|---|---|---:|---:|---:|---:|---:|",
+        "| option | task | updates | validation, 16 nodes | with | 32 nodes | with | commit |",
+        "|---|---|---:|---:|---:|---:|---:|---|",
     ]
     for result in sorted(results, key=lambda result: (named(options_of(result)), result["config"]["task"])):
         config, options = result["config"], options_of(result)
@@ -79,7 +84,9 @@ def table(results: list[dict[str, Any]]) -> str:
             raise ValueError(f"{config['task']} was not trained by one protocol")
         scores = [scores_of(one, column) for column in ("validation", "test") for one in (plain, result)]
         updates = config["protocol"]["examples"] // config["settings"]["batch_size"]
-        lines.append(f"| {named(options)} | {config['task']} | {updates} | {' | '.join(scores)} |")
+        lines.append(
+            f"| {named(options)} | {config['task']} | {updates} | {' | '.join(scores)} | {result['commit'][:7]} |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -89,7 +96,7 @@ def scores_of(result: Mapping[str, Any], column: str) -> str:
     return f"{fmean(scores):.1f} ({', '.join(f'{score:.1f}' for score in scores)})"
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     trained = commands.add_parser("train")
@@ -98,7 +105,7 @@ def main() -> None:
     trained.add_argument("--runs", type=Path, default=Path("runs/levers"))
     shown = commands.add_parser("table")
     shown.add_argument("--write", type=Path)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(words)
     if arguments.command == "table":
         text = table([json.loads(path.read_text()) for path in sorted(KEPT.glob("*.json"))])
         if arguments.write is None:
@@ -110,8 +117,7 @@ def main() -> None:
         return
     given = {"edge_pointers": arguments.edge_pointers}
     changes = {name: value for name, value in given.items() if value is not None}
-    name = "-".join([arguments.task, *changes.values()])
-    torch.set_num_threads(1)
+    name = file_of(arguments.task, changes)
     train(CLRSTask(configuration(arguments.task, changes)), arguments.runs / name, torch.device("cpu"))
     KEPT.mkdir(exist_ok=True)
     shutil.copyfile(arguments.runs / name / "result.json", KEPT / f"{name}.json")

@@ -176,6 +176,7 @@ def compile_kernels(code: str, cost: Cost) -> None:
         mock.patch.object(AsyncCompile, "triton", kernel),
         mock.patch.object(AsyncCompile, "wait"),
         mock.patch.object(triton_helpers, "set_driver_to_gpu"),
+        mock.patch.object(torch._C, "_cuda_getCurrentRawStream", create=True),  # builds for a CPU have none
     ):
         exec(compile(definitions, "generated", "exec"), {"__name__": "generated"})
 

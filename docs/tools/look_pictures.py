@@ -31,7 +31,7 @@ PICTURES: dict[str, tuple[int, tuple[Shot, ...]]] = {
     "look-phone.png": (
         844,
         (
-            Shot("insertion_sort", 9, 390),
+            Shot("activity_selector", 8, 390),
             Shot("lcs_length", 5, 390),
             Shot("bfs", 2, 390, "dark"),
         ),

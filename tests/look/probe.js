@@ -59,6 +59,7 @@ async function use(frame) {
   seen.squares = all(".squares rect").length;
   seen.inside = all(".inside").map((one) => one.textContent).join(" ");
   seen.smallest_letters = Math.min(...all("svg.picture text").map((text) => parseFloat(view.getComputedStyle(text).fontSize) * scaleOf(text)));
+  seen.cut_off = all("svg.picture :is(.cell, .bar, .node, .tag)").filter((one) => !isInside(one.getBoundingClientRect(), one.ownerSVGElement.getBoundingClientRect())).length;
   const [above, below] = [all(".panel .controls select").at(-1), all(".insides .controls select").at(-1)];
   if (above) {
     above.value = 0;
@@ -79,6 +80,10 @@ async function use(frame) {
   seen.live = one("#words").getAttribute("aria-live");
   seen.focusable = slider.tabIndex;
   return seen;
+}
+
+function isInside(inner, outer) {
+  return inner.left > outer.left - 1 && inner.right < outer.right + 1 && inner.top > outer.top - 1 && inner.bottom < outer.bottom + 1;
 }
 
 // How many pixels a unit of a picture is.

@@ -131,6 +131,7 @@ def test_a_page_fits_its_screen_and_can_be_heard(browser, name: str):
     seen = browser.pages[name]
     assert seen["width"] <= width_of(name), "the page is wider than the screen"
     assert seen["smallest_letters"] >= 8.5, "pixels"
+    assert seen["cut_off"] == 0
     assert seen["end_is_free"] is True, "the player covers the end of the page"
     assert all(width > 150 and layers == 7 for width, layers, _ in seen["pictures"])
     assert all(": " in label for *_, label in seen["pictures"])

@@ -10,7 +10,7 @@ const matrixView = {
     const skip = options.triangle ?? 0, range = (from, to) => Array.from({ length: to - from }, (_, place) => from + place);
     const rows = split === null ? range(skip, frame.nodes) : range(0, split);
     const columns = split === null ? range(skip, frame.nodes) : range(split, frame.nodes);
-    const grid = { rows, columns, left: IS_NARROW ? 34 : 58, top: 40, cell: (stage.width - (IS_NARROW ? 36 : 70)) / Math.max(rows.length, columns.length) };
+    const grid = { rows, columns, left: IS_NARROW ? 34 : 58, top: 40, cell: (stage.width - (IS_NARROW ? 44 : 70)) / Math.max(rows.length, columns.length) };
     grid.upper = options.triangle !== undefined ? (options.strict ? 1 : 0) : null;
     this.headers(frame, grid, split);
     this.cross(frame, grid);

@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 
 import torch
 
@@ -49,6 +49,8 @@ class Preparation:
         self._environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": str(threads)}
 
     def __enter__(self) -> "Preparation":
+        # Here, and not where a run is prepared: a process that is killed removes nothing.
+        self._place = TemporaryDirectory(prefix="rt-prepare-")
         self._go_on()
         return self
 
@@ -59,6 +61,7 @@ class Preparation:
         for _, process in self._running.values():
             _close(process)
         self._running.clear()
+        self._place.cleanup()
 
     def is_ready(self, folder: Path) -> bool:
         """Whether the run in a folder may begin."""
@@ -82,7 +85,8 @@ class Preparation:
         )
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it is gone already, which its exit status will tell
-            process.stdin.write(json.dumps({"run": run.as_dict(), "device": str(self.device)}) + "\n")
+            order = {"run": run.as_dict(), "device": str(self.device), "folder": mkdtemp(dir=self._place.name)}
+            process.stdin.write(json.dumps(order) + "\n")
             process.stdin.flush()
         return process
 
@@ -94,17 +98,18 @@ def _close(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-def prepare(run: Run, device: torch.device) -> None:
-    """Compile the functions of a run's training and validations. Only the compiler's cache is kept."""
-    with TemporaryDirectory(prefix="prepared-") as path, RunFolder(path).opened(run.config.as_dict()) as folder:
-        Trainer(run.task, folder, device).rehearse()
+def prepare(run: Run, device: torch.device, folder: Path) -> None:
+    """Compile the functions of a run's training and validations, which needs a folder in the place of the run's. Only
+    the compiler's cache matters."""
+    with RunFolder(folder).opened(run.config.as_dict()) as opened:
+        Trainer(run.task, opened, device).rehearse()
 
 
 def main() -> None:
     """Carry out the order."""
     order = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with_the_worker, daemon=True).start()
-    prepare(Run.from_dict(order["run"]), find_device(order["device"]))
+    prepare(Run.from_dict(order["run"]), find_device(order["device"]), Path(order["folder"]))
 
 
 def _end_with_the_worker() -> None:

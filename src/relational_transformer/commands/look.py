@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 
 from relational_transformer.clrs import ProtocolName
-from relational_transformer.clrs.checks import check_count, check_name, check_seed
+from relational_transformer.clrs.checks import check_name, check_seed
 from relational_transformer.files import write_atomically
 from relational_transformer.look.page import make_page
 from relational_transformer.look.run import open_runs
@@ -42,8 +42,6 @@ class LookArguments:
 
 def run(arguments: LookArguments) -> None:
     check_seed(arguments.seed)
-    for size in arguments.nodes:
-        check_count(size, "number of nodes")
     if arguments.task is not None:
         check_name(arguments.task)
     _check_use(arguments)

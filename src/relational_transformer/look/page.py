@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 
 import relational_transformer
-from relational_transformer.clrs.checks import check_name
+from relational_transformer.clrs.checks import check_count, check_name
 from relational_transformer.clrs.classes import CLASS_OF, TITLES
 from relational_transformer.clrs.feature import Location, ProtocolName, Spec, Stage, Type
 from relational_transformer.clrs.spec import spec_of
@@ -53,6 +53,8 @@ def make_page(
         raise ValueError(f"{others[0].name} is a run of {others[0].config.task}, and the page is about {task}")
     if not nodes:
         raise ValueError("nodes must name at least one size")
+    for size in nodes:
+        check_count(size, "number of nodes")
     forms: list[ProtocolName] = [run.protocol for run in runs] or [protocol]
     spec: Spec = {name: feature for form in forms for name, feature in spec_of(task, protocol=form).items()}
     packer = Packer()

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +24,7 @@ WAITS = ("-c", "import sys; sys.stdin.read()")
 PREPARES_FOR_EVER = """
 import time
 from relational_transformer.sweeps.engines import preparing
-preparing.prepare = lambda run, device, rehearsal: time.sleep(3600)
+preparing.prepare = lambda run, device, folder, rehearsal: time.sleep(3600)
 preparing.main()
 """
 TASKS = ("bfs", "binary_search", "insertion_sort")
@@ -101,18 +102,23 @@ def test_what_compiles_nothing_or_is_done_or_finds_no_process_is_ready_at_once(t
         assert preparation.is_ready(compiled.folder)
 
 
-def test_no_process_outlives_the_preparation(tmp_path):
-    runs = compiled_runs(tmp_path, *TASKS)
+def test_no_process_and_no_folder_outlives_the_preparation(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    runs = compiled_runs(tmp_path / "runs", *TASKS)
     with Preparation(runs, CPU, 3, WAITS) as preparation:
         processes = [process for _, process in preparation._running]
+        (place,) = tmp_path.iterdir()
+        assert len(list(place.iterdir())) == 3
     assert all(process.poll() is not None for process in processes)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_process_that_prepares_ends_when_whoever_gave_the_order_is_gone(tmp_path):
     process = subprocess.Popen([sys.executable, "-c", PREPARES_FOR_EVER], stdin=subprocess.PIPE, text=True)
     (run,) = compiled_runs(tmp_path, "bfs")
     assert process.stdin is not None
-    process.stdin.write(f'{{"run": {json.dumps(run.as_dict())}, "rehearsal": 0, "device": "cpu"}}\n')
+    order = {"run": run.as_dict(), "rehearsal": 0, "device": "cpu", "folder": str(tmp_path)}
+    process.stdin.write(json.dumps(order) + "\n")
     process.stdin.close()
     assert process.wait(timeout=600) == 1
 
@@ -128,7 +134,7 @@ def test_runs_that_were_compiled_ahead_end_as_they_do_alone(tmp_path):
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # torch's compiler looks at it
 def test_to_prepare_a_run_leaves_nothing_in_its_folder(tmp_path, traced):
     (run,) = compiled_runs(tmp_path, "bfs")
-    prepare(run, CPU)
+    prepare(run, CPU, tmp_path / "elsewhere")
     assert traced
     assert not run.folder.exists()
 

@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 
 import torch
 
@@ -55,6 +55,8 @@ class Preparation:
         self._environment = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": str(threads)}
 
     def __enter__(self) -> "Preparation":
+        # Here, and not where a run is prepared: a process that is killed removes nothing.
+        self._place = TemporaryDirectory(prefix="rt-prepare-")
         self._go_on()
         return self
 
@@ -65,6 +67,7 @@ class Preparation:
         for _, process in self._running:
             _close(process)
         self._running.clear()
+        self._place.cleanup()
 
     def is_ready(self, folder: Path) -> bool:
         """Whether the run in a folder may begin."""
@@ -89,7 +92,10 @@ class Preparation:
         )  # fmt: skip
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it is gone already, which its exit status will tell
-            order = {"run": run.as_dict(), "rehearsal": rehearsal, "device": str(self.device)}
+            order = {
+                "run": run.as_dict(), "rehearsal": rehearsal, "device": str(self.device),
+                "folder": mkdtemp(dir=self._place.name),
+            }  # fmt: skip
             process.stdin.write(json.dumps(order) + "\n")
             process.stdin.flush()
         return process
@@ -109,18 +115,18 @@ def beside(run: Run, device: torch.device, command: Sequence[str] = ("-m", MODUL
     return Preparation([run], device, processes, command, first=1)
 
 
-def prepare(run: Run, device: torch.device, rehearsal: int | None = None) -> None:
-    """Compile the functions of a run's training and validations, or of one of its rehearsals. Only the compiler's cache
-    is kept."""
-    with TemporaryDirectory(prefix="prepared-") as path, RunFolder(path).opened(run.config.as_dict()) as folder:
-        Trainer(run.task, folder, device).rehearse(rehearsal)
+def prepare(run: Run, device: torch.device, folder: Path, rehearsal: int | None = None) -> None:
+    """Compile the functions of a run's training and validations, or of one of its rehearsals, which needs a folder in
+    the place of the run's. Only the compiler's cache matters."""
+    with RunFolder(folder).opened(run.config.as_dict()) as opened:
+        Trainer(run.task, opened, device).rehearse(rehearsal)
 
 
 def main() -> None:
     """Carry out the order."""
     order = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with_the_worker, daemon=True).start()
-    prepare(Run.from_dict(order["run"]), find_device(order["device"]), order["rehearsal"])
+    prepare(Run.from_dict(order["run"]), find_device(order["device"]), Path(order["folder"]), order["rehearsal"])
 
 
 def _end_with_the_worker() -> None:

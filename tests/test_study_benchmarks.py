@@ -39,7 +39,7 @@ def test_positions_are_those_of_the_seed_and_have_a_right_move():
 
 
 def test_agents_learn_first_moves_and_are_printed():
-    numbers = "--updates 2 --report 1 --batch 4 --positions 60".split()
+    numbers = ["--updates", "2", "--report", "1", "--batch", "4", "--positions", "60"]
     (row,) = rows_of("benchmarks/sokoban_first_moves.py", *numbers, "--models", "transformer")
     assert row[:4] == ["transformer", "1", "0.0003", "0"]
     shares = [float(share) for share in row[4].split()]

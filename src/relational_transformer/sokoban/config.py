@@ -87,12 +87,7 @@ class SokobanConfig:
         return Splits(self.load("train", place), test, place)
 
     def as_dict(self) -> dict[str, Any]:
-        """The configuration as `config.json` has it. An edge scale of 1 is left out, so that runs from before there was
-        one can be resumed."""
-        content = config_as_dict(self)
-        if self.settings.edge_scale == 1:
-            del content["settings"]["edge_scale"]
-        return content
+        return config_as_dict(self)
 
     @staticmethod
     def from_dict(content: dict[str, Any]) -> "SokobanConfig":

@@ -122,7 +122,13 @@ def learn(agent: Agent, learning_rate: float, seed: int, arguments: argparse.Nam
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=["transformer", "rt"], choices=["transformer", "rt"])
-    parser.add_argument("--edge-scales", nargs="+", type=float, default=[1.0], help="of rt: AgentSettings.edge_scale")
+    parser.add_argument(
+        "--edge-scales",
+        nargs="+",
+        type=float,
+        default=[1.0],
+        help="of rt: how much smaller the weights start with which edges enter queries, keys and values",
+    )
     parser.add_argument("--sizes", default="small", choices=SIZES)
     parser.add_argument("--learning-rates", nargs="+", type=float, default=[3e-4])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
@@ -139,10 +145,13 @@ def main() -> None:
     print("|---|---:|---:|---:|---|---:|---:|")
     for model in arguments.models:
         for scale in arguments.edge_scales if model == "rt" else [1.0]:
-            settings = AgentSettings(memo_size=8, edge_scale=scale, **SIZES[arguments.sizes])
+            settings = AgentSettings(memo_size=8, **SIZES[arguments.sizes])
             for rate in arguments.learning_rates:
                 for seed in arguments.seeds:
                     agent = initialise(lambda model=model, settings=settings: Agent(model, settings), seed)
+                    with torch.no_grad():
+                        for name, parameter in agent.named_parameters():
+                            parameter.mul_(scale if name.endswith("edge_qkv.weight") else 1.0)
                     row = learn(agent, rate, seed, arguments)
                     print(f"| {model} | {scale:g} | {rate:g} | {seed} | {row}", flush=True)
 

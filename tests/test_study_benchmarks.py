@@ -39,18 +39,9 @@ def test_positions_are_those_of_the_seed_and_have_a_right_move():
 
 
 def test_agents_learn_first_moves_and_are_printed():
-    command = (
-        "benchmarks/sokoban_first_moves.py",
-        "--updates",
-        "2",
-        "--report",
-        "1",
-        "--batch",
-        "4",
-        "--positions",
-        "60",
-    )
-    (row,) = rows_of(*command, "--models", "transformer")
+    numbers = ["--updates", "2", "--report", "1", "--batch", "4", "--positions", "60"]
+    (row,) = rows_of("benchmarks/sokoban_first_moves.py", *numbers, "--models", "transformer")
     assert row[:4] == ["transformer", "1", "0.0003", "0"]
-    assert all(0 < float(share) < 1 for share in row[4].split())
-    assert len(row[4].split()) == 2
+    shares = [float(share) for share in row[4].split()]
+    assert len(shares) == 2
+    assert all(0 < share < 1 for share in shares)

@@ -19,7 +19,7 @@ from relational_transformer.reports.results.archive import Archive
 from relational_transformer.reports.results.measured import read_results
 from relational_transformer.reports.tables import build_table, table_for
 from relational_transformer.sokoban.config import SokobanConfig
-from relational_transformer.sokoban.settings import RECIPES, AgentSettings
+from relational_transformer.sokoban.settings import RECIPES
 from relational_transformer.sokoban.splits import BOXOBAN_TEST_DIGEST, SplitsIdentity
 from tests.reports.fakes import PROVENANCE
 
@@ -118,11 +118,6 @@ def test_a_model_with_an_option_has_a_row_of_its_own_whatever_its_length(tmp_pat
     assert "| Lobster graphs of size 100 | RT, attention along edges | 2 | 0.110 ± 0.014² | - | - | - | - |" in text
     assert "² attention edges." in text
     assert "RT, attention along edges: 2,000,000 of 2,000,000 training graphs a seed (100.0% of the schedule)." in text
-    write(tmp_path / "c", sokoban(seeds=2), [0.70, 0.72])
-    write(tmp_path / "d", sokoban(seeds=2, settings=AgentSettings(edge_scale=0.1)), [0.80, 0.82])
-    text = table_for("sokoban", tmp_path)
-    assert "| Sokoban | RT | 2 | 29.00 ± 1.41 | 29 |" in text
-    assert "| Sokoban | RT, edges start small | 2 | 19.00 ± 1.41¹ | - | - | - | - |" in text
 
 
 def test_lobsters_table_says_what_oracles_score():

@@ -1,7 +1,5 @@
 """The WMG agent: its size, what it is given, and what cannot reach its decisions."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -60,26 +58,6 @@ def test_a_new_agent_plays_every_action_alike(model: str):
     decision = Agent(model, SETTINGS)(observe(), memo(kept=True))
     assert decision.logits.shape == (3, 5)
     assert not decision.logits.any()
-
-
-def test_an_edge_scale_shrinks_what_edges_add_at_the_start_and_nothing_else():
-    published, scaled = (
-        dict(initialise(lambda settings=settings: Agent("rt", settings), 0).named_parameters())
-        for settings in (SETTINGS, replace(SETTINGS, edge_scale=0.25))
-    )
-    for name, parameter in published.items():
-        factor = 0.25 if name.endswith("edge_qkv.weight") else 1.0
-        torch.testing.assert_close(scaled[name], factor * parameter, rtol=0, atol=0)
-    assert sum(name.endswith("edge_qkv.weight") for name in published) == SETTINGS.num_layers
-
-
-def test_without_what_edges_add_no_decision_depends_on_them():
-    agent, seen = initialise(lambda: Agent("rt", replace(SETTINGS, edge_scale=0.0)), 0), observe()
-    graph = agent.embed(seen, memo(kept=True))
-    assert graph.edges is not None
-    other = torch.randn(graph.edges.shape, generator=torch.Generator().manual_seed(4))
-    first, second = (agent.layers[0](graph.nodes, edges, graph.node_mask)[0] for edges in (graph.edges, other))
-    torch.testing.assert_close(first, second, rtol=0, atol=0)
 
 
 def test_the_last_layer_makes_of_the_core_what_the_whole_layer_does():

@@ -55,16 +55,3 @@ def test_the_learning_rate_grows_with_the_root_of_the_number_of_games(games: int
 def test_no_games_are_refused():
     with pytest.raises(ValueError, match="games must be at least 1, got 0"):
         RECIPES["batched"].with_games(0)
-
-
-def test_a_configuration_from_before_there_was_an_edge_scale_is_that_of_the_published_start():
-    config = SokobanConfig("rt", RECIPES["batched"])
-    assert "edge_scale" not in config.as_dict()["settings"]
-    scaled = replace(config, settings=AgentSettings(edge_scale=0.1))
-    assert scaled.as_dict()["settings"]["edge_scale"] == 0.1
-    assert SokobanConfig.from_dict(scaled.as_dict()) == scaled != config
-
-
-def test_an_edge_scale_above_one_is_refused():
-    with pytest.raises(ValueError, match="edge-scale must be at most 1, got 2"):
-        AgentSettings(edge_scale=2.0)

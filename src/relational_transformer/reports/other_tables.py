@@ -49,8 +49,6 @@ def sokoban(archive: Archive) -> Table:
         Cell("Sokoban", title_on("sokoban", model), archive.find("sokoban", model), _printed(mean, error))
         for (model, mean), error in zip(paper["mean"].items(), paper["standard_error"].values(), strict=True)
     ]
-    others = (one for one in archive.variants("sokoban") if one not in paper["mean"])
-    cells += [Cell("Sokoban", title_on("sokoban", one), archive.find("sokoban", one), None) for one in others]
     return Table(
         name="sokoban",
         title="Sokoban: unsolved test puzzles",

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from relational_transformer.nn import LayerOutput, RelationalAttention, RelationalTransformerLayer
+from relational_transformer.nn import LayerOutput, RelationalTransformerLayer
 from relational_transformer.processors.transformer import TransformerLayer
 
 from .game.observation import CORE_SIZE, FACTOR_SIZE, Observation
@@ -120,16 +120,12 @@ class Agent(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Initialise as published: weights uniform in ±1/√fan_in, biases and the policy's weights zero. What edges add
-        to queries, keys and values starts `edge_scale` times as large."""
+        """Initialise as published: weights uniform in ±1/√fan_in, biases and the policy's weights zero."""
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 bound = module.in_features**-0.5
                 module.weight.uniform_(-bound, bound)
                 module.bias.zero_()
-        for module in self.modules():
-            if isinstance(module, RelationalAttention):
-                module.edge_qkv.weight.mul_(self.settings.edge_scale)
         self.policy.weight.zero_()
 
     def forward(self, observation: Observation, memo: Memo) -> Decision:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal, get_args
 
 from relational_transformer.bounds import check_bounds
@@ -31,7 +30,6 @@ class SokobanConfig(RunConfig):
     """
 
     called = "a Sokoban run"
-    later_settings = MappingProxyType({"edge_scale": 1.0})
 
     model: Model
     recipe: Recipe

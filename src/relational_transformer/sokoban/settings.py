@@ -33,13 +33,9 @@ class AgentSettings:
     """RT: size of edge vectors."""
     edge_hidden_sizes: tuple[int, int] = (64, 12)
     """RT: hidden sizes of the two networks of the edge update."""
-    edge_scale: float = 1.0
-    """The factor by which the weights start with which edges enter queries, keys and values; 1 as published. Near 0 an
-    agent with RT starts as one with a transformer."""
 
     def __post_init__(self) -> None:
-        sizes = {name: value for name, value in vars(self).items() if name not in ("edge_hidden_sizes", "edge_scale")}
-        check_bound("edge-scale", self.edge_scale, 0.0, 1.0)
+        sizes = {name: value for name, value in vars(self).items() if name != "edge_hidden_sizes"}
         check_size(MOST_LAYERS, num_layers=sizes.pop("num_layers"))
         check_size(**sizes)
         check_sizes("edge_hidden_sizes", self.edge_hidden_sizes, "d_eh1, d_eh2")

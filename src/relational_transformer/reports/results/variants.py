@@ -26,13 +26,12 @@ TITLES: dict[str, str] = {
     "gcn": "GCN",
     "triplet_gmpnn": "Triplet-GMPNN",
     "rt_along_edges": "RT, attention along edges",
-    "rt_small_edges": "RT, edges start small",
 }
 """The names of models as the paper prints them."""
 
-OPTIONS = {"attention": "along_edges", "edge_scale": "small_edges"}
-"""Settings of lobster graphs and Sokoban that make another model than the paper's. They are recorded where they are not
-as published."""
+OPTIONS = {"attention": "along_edges"}
+"""Settings of lobster graphs that make another model than the paper's. They are recorded where they are not as
+published."""
 
 KNOWN: dict[str, Settings] = {**TUNED, **ABLATIONS, **{f"untuned_{name}": one for name, one in UNTUNED.items()}}
 """The settings of every model that the paper ran on CLRS-30."""
@@ -71,7 +70,7 @@ def variant_of(model: str, settings: Mapping[str, Any]) -> str:
 
 
 def with_options(model: str, settings: Mapping[str, Any]) -> str:
-    """A model of lobster graphs or Sokoban, by its name and the options that it has.
+    """A model of lobster graphs or Sokoban by its name and the options that it has.
 
     >>> with_options("rt", {"num_layers": 30}), with_options("rt", {"attention": "edges"})
     ('rt', 'rt_along_edges')

@@ -4,6 +4,7 @@ here depends on how long that takes."""
 import json
 import subprocess
 import threading
+import time
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 
 from tests.reports.browser import chromium
 
-LONGEST = 600
+LONGEST = 1800
 """Seconds, against hanging for ever."""
 
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr")
@@ -60,8 +61,10 @@ def use_pages(folder: Path, script: Path, pages: dict[str, tuple[str, int]]) -> 
         address = f"http://127.0.0.1:{server.server_address[1]}/probe.html"
         with open(folder / "stderr.txt", "w") as said:
             browser = subprocess.Popen([*command, address], stdout=subprocess.DEVNULL, stderr=said)
+            given_up = time.monotonic() + LONGEST
             try:
-                done.wait(LONGEST)
+                while not done.wait(1.0) and browser.poll() is None and time.monotonic() < given_up:
+                    pass
             finally:
                 browser.terminate()
                 browser.wait()

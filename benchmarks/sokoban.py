@@ -5,8 +5,8 @@
 
 The first prints steps a second of several games at once, without and with observations; the anchor is one game at a
 time. The second trains for some seconds and prints steps a second over all seeds, the time of an update, the minutes
-that ten million steps of every seed would take, the time before the first update (compiling, capturing) and the peak memory; the
-anchor is the original recipe's one game.
+that ten million steps of every seed would take, the time before the first update (compiling, capturing) and the peak
+memory; the anchor is the original recipe's one game.
 """
 
 import argparse
@@ -151,7 +151,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=["transformer", "rt"], choices=get_args(Model))
     parser.add_argument("--precisions", nargs="+", default=["tf32"], choices=get_args(Precision))
     parser.add_argument("--window", type=int, default=RECIPES["batched"].window, help="steps between two updates")
-    parser.add_argument("--size-classes", type=int, default=RECIPES["batched"].size_classes, help="the largest number of classes")
+    parser.add_argument("--size-classes", type=int, default=RECIPES["batched"].size_classes, help="the most classes")
     parser.add_argument("--seeds", type=int, default=1, help="seeds trained together")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=torch.cuda.is_available())
     parser.add_argument("--anchor", action=argparse.BooleanOptionalAction, default=True, help="also train one game")

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from relational_transformer.look.page import make_page
+from relational_transformer.processors import Settings
 from tests.look.browser import Seen, use_pages
 from tests.look.networks import Page, read_page, untrained
 
@@ -35,6 +37,8 @@ def texts() -> dict[str, str]:
     pages = {task: make_page(task, [untrained(task)], nodes=(NODES,)) for task in TASKS}
     pages["alone"] = make_page("dijkstra", nodes=(NODES,))
     pages["alike"] = make_page("bfs", [untrained("bfs", alike=True)], nodes=(NODES,))
+    layers = untrained("bellman_ford", settings=Settings(hidden_size=16, num_heads=4, num_layers=3))
+    pages["layers"] = make_page("bellman_ford", [layers], nodes=(NODES,))
     pages["two runs"] = make_page("bfs", [untrained("bfs", "one"), untrained("bfs", "<b>two", seed=1)], nodes=(NODES,))
     pages |= {f"sixteen, {task}": make_page(task) for task in SIXTEEN}
     modern = untrained("quicksort", protocol="modern")
@@ -79,7 +83,7 @@ def cells_of(page: Page, stop: int, *, fresh: bool) -> list[str]:
     return found
 
 
-ALL = [*TASKS, "alone", "alike", "two runs", "two sizes, modern", *(f"sixteen, {task}" for task in SIXTEEN)]
+ALL = [*TASKS, "alone", "alike", "layers", "two runs", "two sizes, modern", *(f"sixteen, {task}" for task in SIXTEEN)]
 
 
 def test_nothing_is_complained_of(browser):
@@ -131,7 +135,7 @@ def test_a_page_fits_its_screen_and_can_be_heard(browser, name: str):
     seen = browser.pages[name]
     assert seen["width"] <= width_of(name), "the page is wider than the screen"
     assert seen["smallest_letters"] >= 8.5, "pixels"
-    assert seen["cut_off"] == 0
+    assert (seen["cover"], seen["cut_off"]) == (0, 0), "flags on each other, and what leaves a picture"
     assert seen["end_is_free"] is True, "the player covers the end of the page"
     assert all(width > 150 and layers == 7 for width, layers, _ in seen["pictures"])
     assert all(": " in label for *_, label in seen["pictures"])
@@ -177,6 +181,19 @@ def test_attention_is_drawn_as_lines_and_as_squares(browser, texts, task: str):
     assert seen["squares"] == 2 * nodes**2
     is_matrix = read_page(texts[task]).facts["view"] == "matrix"
     assert (seen["attention_lines"] > 0) != is_matrix
+
+
+def test_the_last_layer_and_head_are_drawn_as_the_data_says(browser, texts):
+    """At step 2, which the second call of the layers made."""
+    page, seen = read_page(texts["layers"]), browser.pages["layers"]
+    (run,) = page.facts["scenes"][0]["runs"]
+    weights, lengths = page.array(run["attention"])[1, 2, 3], page.array(run["norms"])[1]
+    for drawn, data in zip(seen["opacities"], (weights, lengths), strict=True):
+        assert [place for place, _ in drawn] == [f"{i},{j}" for i in range(NODES) for j in range(NODES)]
+        expected = 0.04 + 0.96 * np.sqrt(data.ravel() / 255)
+        np.testing.assert_allclose([opacity for _, opacity in drawn], expected, atol=0.001)
+    shares = weights[weights >= 0.08 * 255] / 255
+    np.testing.assert_allclose(sorted(seen["line_widths"]), sorted(1 + 7 * shares), atol=0.051)
 
 
 def test_edge_vectors_that_are_all_as_long_are_told_and_not_drawn(browser):

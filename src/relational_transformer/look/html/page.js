@@ -111,5 +111,6 @@ async function start() {
 
 start().catch((error) => {
   document.querySelector(".waiting").textContent = `This page cannot be shown: ${error.message}. A browser of 2023 or later is needed.`;
+  document.documentElement.dataset.ready = "no";
   throw error;
 });

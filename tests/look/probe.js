@@ -84,6 +84,13 @@ async function use(frame) {
     control.dispatchEvent(new view.Event("change"));
   }
   seen.opacities = all(".squares").map((svg) => [...svg.querySelectorAll("rect")].map((one) => [one.dataset.place, +one.getAttribute("fill-opacity")]));
+  const hover = (one) => {
+    one.dispatchEvent(new view.PointerEvent("pointerover", { bubbles: true, clientX: 50, clientY: 50 }));
+    return [...page.querySelector(".tooltip").children].map((line) => line.textContent);
+  };
+  seen.told = all(".squares").filter((svg) => svg.querySelector("rect")).map((svg) => hover(svg.querySelector("rect[data-place='2,1']")));
+  seen.told.push(...all(".strips tbody tr").slice(0, 2).map((row) => hover(row.querySelectorAll("td:not(.by)")[1])));
+  press("Escape");
   seen.line_widths = all(".picture g:nth-child(4) > :not([fill^=var])").map((one) => +one.getAttribute("stroke-width"));
   const [above, below] = [all(".panel .controls select").at(-1), all(".insides .controls select").at(-1)];
   if (above) {

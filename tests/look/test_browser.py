@@ -196,6 +196,21 @@ def test_the_last_layer_and_head_are_drawn_as_the_data_says(browser, texts):
     np.testing.assert_allclose(sorted(seen["line_widths"]), sorted(1 + 7 * shares), atol=0.051)
 
 
+def test_hovering_tells_weights_lengths_and_whose_value_it_is(browser, texts):
+    page = read_page(texts["layers"])
+    scene = page.facts["scenes"][0]
+    run, (low, high) = scene["runs"][0], scene["runs"][0]["norm_range"]
+    attention, norm, true, said = browser.pages["layers"]["told"]
+    weight = page.array(run["attention"])[1, 2, 3, 2, 1] / 255
+    assert attention == ["node 2 attends to node 1", f"with weight {weight:.2f}"]
+    assert norm[0] == "edge vector of nodes 2 and 1"
+    length = low + page.array(run["norms"])[1, 2, 1] / 255 * (high - low)
+    assert float(norm[1].removeprefix("length ")) == pytest.approx(length, abs=0.0006)
+    for lines, table in ((true, scene["truth"]), (said, run["said"])):
+        (line,) = (line for line in lines if line.startswith("pi_h: "))
+        assert line.startswith(f"pi_h: node {page.array(table['pi_h'])[2, 1]}")
+
+
 def test_edge_vectors_that_are_all_as_long_are_told_and_not_drawn(browser):
     seen = browser.pages["alike"]
     assert seen["squares"] == NODES**2, "attention alone"

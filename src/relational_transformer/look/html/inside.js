@@ -1,17 +1,23 @@
 // Inside a model: a square for each pair of nodes, strong where attention, or the norm of the edge vector, is large.
 
 class Squares {
-  constructor(example, label, color) {
+  constructor(example, label, color, tell) {
     this.example = example;
     this.color = color;
+    this.values = null;
     this.stage = new Stage(320, 320, ["nodes", "front"]);
     this.stage.svg.setAttribute("role", "img");
     this.stage.svg.setAttribute("aria-label", label);
     this.stage.svg.classList.add("squares");
+    explainOnHover(this.stage.svg, (place) => {
+      const [i, j] = place.split(",").map(Number);
+      return tell(i, j, this.values[i * example.nodes + j] / 255);
+    });
   }
 
   draw(values) {
     const { nodes } = this.example, size = 300 / nodes;
+    this.values = values;
     this.stage.begin();
     for (let node = 0; node < nodes; node += nodes > 24 ? 8 : 1) {
       const look = { class: "index tiny" };
@@ -36,8 +42,11 @@ class Inside {
   constructor(example, voice, choice) {
     Object.assign(this, { example, voice, choice });
     const run = example.scene.runs[voice], name = facts.runs[voice].name, [low, high] = run.norm_range;
-    this.attention = new Squares(example, `Attention in ${name}: row i attends to column j`, "var(--attention)");
-    this.norms = new Squares(example, `Length of the edge vectors in ${name}`, "var(--c3)");
+    const lines = (head, text) => [element("b", {}, head), element("span", {}, text)];
+    this.attention = new Squares(example, `Attention in ${name}: row i attends to column j`, "var(--attention)", (i, j, weight) =>
+      lines(`node ${i} attends to node ${j}`, `with weight ${weight.toFixed(2)}`));
+    this.norms = new Squares(example, `Length of the edge vectors in ${name}`, "var(--c3)", (i, j, share) =>
+      lines(`edge vector of nodes ${i} and ${j}`, `length ${number(low + share * (high - low))}`));
     const figures = element("div", { class: "figures" });
     if (run.attention) {
       const controls = element("p", { class: "controls" }, ...choice.selects());

@@ -61,7 +61,7 @@ function exampleSection(example, main, redraw) {
   const title = facts.scenes.length > 1 ? [element("h2", {}, `${example.nodes} nodes`)] : [];
   const section = element("section", { class: "example" }, ...title,
     element("div", { class: `panels of-${panels.length}`, role: "group", "aria-label": "Pictures", tabindex: panels.length > 1 && innerWidth < 800 ? "0" : null }, ...panels.map((panel) => panel.holder)));
-  explainOnHover(strips.holder, (place) => tellOf(example, TRUTH, strips.stop ?? 0, place));
+  explainOnHover(strips.holder, (place, cell) => tellOf(example, +cell.dataset.voice, strips.stop, place));
   const insides = element("div", { class: "insides" });
   example.scene.runs.forEach((run, voice) => {
     const inside = new Inside(example, voice, choices[voice]);

@@ -36,7 +36,7 @@ const stringsView = {
       const [x, y] = anchor(node), isLong = node < first, pile = isLong ? 3 : 2, isUp = isLong || others.length;
       const distance = cell / 2 + (isLong || !others.length ? 28 : 14) + (number % pile) * TAG;
       return [x + Math.floor(number / pile) * (width + 2), isUp ? y - distance : y + distance];
-    }, 12);
+    }, { tries: 12 });
     return anchor;
   },
 

@@ -34,11 +34,11 @@ function hideTooltip() {
   tooltip.hidden = true;
 }
 
-// Of whatever below `holder` says which node or pair it is.
+// Of whatever below `holder` says which node or pair it is; `tell` is given its place, and the element.
 function explainOnHover(holder, tell) {
   const show = (event) => {
     const one = event.target.closest("[data-place]");
-    if (one) showTooltip(event, tell(one.dataset.place));
+    if (one) showTooltip(event, tell(one.dataset.place, one));
     else hideTooltip();
   };
   holder.addEventListener("pointerover", show);

@@ -93,6 +93,6 @@ const graphView = {
     frame.covered.push({ x: below[0], y: below[1] + 9, width: 30, height: 18 });
     frame.stage.put("nodes", `bar back ${node}`, "rect", { x: -15, width: 30, height: 5, rx: 2.5, fill: "var(--line)" }, { at: below });
     frame.stage.put("nodes", `bar ${node}`, "rect", { x: -15, width: length, height: 5, rx: 2.5, fill: color }, { at: below });
-    frame.stage.put("nodes", `value ${node}`, "text", { class: "value", y: 16, fill: color }, { at: below, text: value.toFixed(2) });
+    frame.stage.put("nodes", `value ${node}`, "text", { class: "value", y: 16, fill: color }, { at: below, text: rounded(value) });
   },
 };

@@ -6,9 +6,12 @@ function number(value) {
   return Number.isFinite(value) ? value.toLocaleString("en", NUMBERS) : "not a number";
 }
 
+// A number with two digits behind the point.
+const rounded = (value) => value.toFixed(2).replace("-0.00", "0.00");
+
 // A value of a feature, short.
 function short(feature, value) {
-  if (feature.type === "scalar") return Number.isInteger(value) ? `${value}` : Number.isFinite(value) ? value.toFixed(2).replace(/^(-?)0\./, "$1.") : "?";
+  if (feature.type === "scalar") return Number.isInteger(value) ? `${value}` : Number.isFinite(value) ? rounded(value).replace(/^(-?)0\./, "$1.") : "?";
   if (value === -1) return "";
   if (feature.type === "categorical") return feature.classes.length ? feature.classes[value].split(/[: ]/)[0] : `${value}`;
   if (feature.type === "mask") return feature.location === "graph" && feature.flags.length ? feature.flags[value] : value ? "yes" : "no";

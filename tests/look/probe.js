@@ -65,7 +65,17 @@ async function use(frame) {
   node.dispatchEvent(new view.PointerEvent("pointerover", { bubbles: true, clientX: 50, clientY: 50 }));
   seen.tooltip = one(".tooltip").hidden ? "" : one(".tooltip").textContent;
   press("Escape");
-  seen.tooltip_gone = one(".tooltip").hidden;
+  seen.tooltip_gone = [one(".tooltip").hidden];
+  for (const leave of [() => slide(+slider.value), () => page.body.dispatchEvent(new view.PointerEvent("pointerdown", { bubbles: true }))]) {
+    node.dispatchEvent(new view.PointerEvent("pointerover", { bubbles: true, clientX: 50, clientY: 50 }));
+    seen.tooltip_gone.push(!one(".tooltip").hidden);
+    leave();
+    seen.tooltip_gone.push(one(".tooltip").hidden);
+  }
+  const table = one(".scroll"), at = +slider.value;
+  table.dispatchEvent(new view.KeyboardEvent("keydown", { key: "ArrowLeft", bubbles: true }));
+  seen.arrows_scroll_a_wide_table = (table.scrollWidth > table.clientWidth) === (+slider.value === at);
+  slide(at);
   const chip = one(".chip[aria-pressed=true]"), before = one(".panels").innerHTML;
   if (chip) chip.click();
   seen.chip_changes_picture = one(".panels").innerHTML !== before;

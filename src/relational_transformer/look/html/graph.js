@@ -54,7 +54,7 @@ const graphView = {
 
   weight(frame, place, from, to, value) {
     const at = [from[0] * 0.55 + to[0] * 0.45, from[1] * 0.55 + to[1] * 0.45 + 3];
-    frame.stage.put("edges", `weight ${place}`, "text", { class: "weight" }, { at, text: value.toFixed(2).replace(/^0/, "") });
+    frame.stage.put("marks", `weight ${place}`, "text", { class: "weight" }, { at, text: value.toFixed(2).replace(/^0/, "") });
   },
 
   node(frame, node, at, radius) {

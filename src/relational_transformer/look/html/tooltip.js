@@ -34,6 +34,9 @@ function hideTooltip() {
   tooltip.hidden = true;
 }
 
+document.addEventListener("pointerdown", hideTooltip);  // a tap elsewhere
+document.addEventListener("scroll", hideTooltip, { capture: true, passive: true });
+
 // Of whatever below `holder` says which node or pair it is; `tell` is given its place, and the element.
 function explainOnHover(holder, tell) {
   const show = (event) => {

@@ -39,7 +39,12 @@ function changes(example, voice, stop, most = 4) {
     const feature = FEATURES.get(name), now = example.values(voice, name, stop);
     if (!now || feature.constant) continue;
     const before = stop > 0 && stop < example.result ? example.values(voice, name, stop - 1) : null;
-    const places = [...now.keys()].filter((place) => !before || now[place] !== before[place]);
+    const isSaid = (place) => !before || now[place] !== before[place];
+    const isTwin = (place) => {  // of an edge that leads both ways, told already
+      const other = (place % example.nodes) * example.nodes + Math.floor(place / example.nodes);
+      return facts.options.directed === false && feature.location === "edge" && other < place && now[other] === now[place] && isSaid(other);
+    };
+    const places = [...now.keys()].filter((place) => isSaid(place) && !isTwin(place));
     const isOne = now.length === 1;
     if (!places.length || (!before && !isOne && stop < example.result)) continue;
     found.push(`${name}: ${listed(feature, now, places, example.nodes, most)}`);

@@ -80,6 +80,11 @@ async function use(frame) {
   if (chip) chip.click();
   seen.chip_changes_picture = one(".panels").innerHTML !== before;
   if (chip) chip.click();
+  seen.first_mistakes = all(".timeline .link").map((one) => one.textContent);
+  const switches = all(".chip[aria-pressed=true]");
+  switches.forEach((one) => one.click());
+  seen.first_without_hints = one(".timeline .link")?.textContent;
+  switches.forEach((one) => one.click());
   const draw = one(".controls input[type=checkbox]"), lines = () => all(".picture g:nth-child(4) > *").length;
   if (draw) draw.click();
   seen.attention_lines = lines();

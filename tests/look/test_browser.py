@@ -116,18 +116,18 @@ def test_slider_keys_and_play_move_through_the_steps(browser, name: str):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_key_leads_to_the_next_new_mistake(browser, texts, task: str):
+def test_a_key_leads_to_the_next_new_mistake_of_what_is_shown(browser, texts, task: str):
     page = read_page(texts[task])
     scene = page.facts["scenes"][0]
     wrong = {name: page.array(place) for name, place in scene["runs"][0]["wrong"].items()}
-    stages = {one["name"]: one["stage"] for one in page.facts["features"]}
-    steps = [
-        step
-        for step in range(1, scene["steps"])
-        for name in wrong
-        if stages[name] == "hint" and wrong[name][step].any()
-    ]
+    hints = [one["name"] for one in page.facts["features"] if one["stage"] == "hint" and one["shown"]]
+    steps = [step for step in range(1, scene["steps"]) for name in hints if wrong[name][step].any()]
     assert browser.pages[task]["after_m"] == (steps[0] if steps else scene["steps"])
+    if steps:
+        assert f"first mistake: step {steps[0]}" in browser.pages[task]["first_mistakes"]
+    of_result = any(wrong[one["name"]].any() for one in page.facts["features"] if one["stage"] == "output")
+    expected = "first mistake: in the result" if of_result else "no mistake"
+    assert browser.pages[task]["first_without_hints"] == expected
 
 
 @pytest.mark.parametrize("name", ALL)

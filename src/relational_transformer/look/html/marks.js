@@ -22,15 +22,15 @@ class Frame {
     Object.assign(this, { example: panel.example, voice: panel.voice, stage: panel.stage, stop });
     this.isResult = stop === this.example.result;
     this.nodes = this.example.nodes;
-    this.hidden = panel.hidden;
+    this.hidden = panel.example.hidden;
     this.covered = [];  // boxes and circles that no flag may cover
   }
 
   // Names of the features of a location and type that are switched on.
   names(location, type) {
-    return this.example.namesAt(this.stop).filter((name) => {
+    return this.example.shownAt(this.stop).filter((name) => {
       const feature = FEATURES.get(name);
-      return feature.location === location && feature.type === type && !this.hidden.has(name) && this.values(name);
+      return feature.location === location && feature.type === type && this.values(name);
     });
   }
 

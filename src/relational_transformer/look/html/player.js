@@ -39,6 +39,11 @@ class Player {
     hideTooltip();  // it tells of another step
     this.stop = Math.min(Math.max(stop, 0), this.last);
     this.slider.value = this.stop;
+    this.tell();
+  }
+
+  // This stop in words, and in pictures.
+  tell() {
     const told = this.examples.map((example) => {
       const where = nameOfStop(example, this.stopOf(example)), what = sentence(example, this.stopOf(example));
       return { where, text: this.examples.length > 1 ? `${example.nodes} nodes, ${where}: ${what}` : `${where}: ${what}` };

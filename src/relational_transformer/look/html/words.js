@@ -93,6 +93,6 @@ function sentence(example, stop) {
 }
 
 function whereWrong(example, voice, stop) {
-  const names = example.namesAt(stop).filter((name) => example.wrong(voice, name, stop)?.includes(1));
+  const names = example.shownAt(stop).filter((name) => example.wrong(voice, name, stop)?.includes(1));
   return `: ${cut(names, 5)}`;
 }

@@ -32,7 +32,7 @@ function tags(frame, seat, { tries = 6, foot = null } = {}) {
     }, { at, data });
     const text = { y: 4, class: look.faint ? "tag-name faint" : "tag-name", fill: look.faint ? look.color : null };
     frame.stage.put("front", `${key} name`, "text", text, { at, text: label, data });
-    if (look.fresh) alarm(frame, key, [at[0] + width / 2, at[1] - TAG / 2 + 2]);
+    if (look.fresh) alarm(frame, key, [at[0] + width / 2 + 4, at[1] - TAG / 2 - 1]);  // beside the name
   };
   for (const name of frame.names("node", "mask_one")) {
     const wrong = frame.isWrong(name, 0), node = frame.values(name)[0];

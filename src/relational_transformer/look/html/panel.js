@@ -32,7 +32,7 @@ class Panel {
     }
     this.stage.end();
     this.drawBadges(frame);
-    this.stage.svg.setAttribute("aria-label", `${this.name}, ${nameOfStop(this.example, stop)}: ${changes(this.example, this.voice, stop).join("; ") || "nothing changes"}`);
+    this.stage.svg.setAttribute("aria-label", `${this.name}, ${nameOfStop(this.example, stop)}: ${changes(this.example, this.voice, stop).join("; ") || "nothing that is shown changes"}`);
   }
 
   // Numbers, classes and answers of the whole graph.

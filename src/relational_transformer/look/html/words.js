@@ -32,10 +32,10 @@ function placeInWords(feature, place, nodes) {
   return feature.location === "edge" ? `${Math.floor(place / nodes)}-${place % nodes}` : `${place}`;
 }
 
-// What has changed since the stop before, a few words a feature: "u: node 4", "pi_h: 3→5, 7→5".
-function changes(example, voice, stop, most = 4) {
+// What has changed of what is shown since the stop before, a few words a feature: "u: node 4", "pi_h: 3→5, 7→5".
+function changes(example, voice, stop, most = IS_NARROW ? 2 : 4) {
   const found = [];
-  for (const name of example.namesAt(stop)) {
+  for (const name of example.shownAt(stop)) {
     const feature = FEATURES.get(name), now = example.values(voice, name, stop);
     if (!now || feature.constant) continue;
     const before = stop > 0 && stop < example.result ? example.values(voice, name, stop - 1) : null;
@@ -81,7 +81,7 @@ function nameOfStop(example, stop) {
 // A stop in one or a few sentences.
 function sentence(example, stop) {
   const told = changes(example, TRUTH, stop);
-  const parts = [`${told.join("; ") || "nothing changes"}.`];
+  const parts = [`${told.join("; ") || "nothing that is shown changes"}.`];
   example.scene.runs.forEach((run, voice) => {
     const { wrong, fresh } = example.mistakesAt[voice][stop];
     const name = facts.runs[voice].name;

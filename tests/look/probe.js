@@ -85,7 +85,7 @@ async function use(frame) {
   switches.forEach((one) => one.click());
   seen.first_without_hints = one(".timeline .link")?.textContent;
   switches.forEach((one) => one.click());
-  const draw = one(".controls input[type=checkbox]"), lines = () => all(".picture g:nth-child(4) > *").length;
+  const draw = one(".controls input[type=checkbox]"), lines = () => all(".picture g:nth-child(4) > *, .ring g:nth-child(1) > *").length;
   if (draw) draw.click();
   seen.attention_lines = lines();
   seen.squares = all(".squares rect").length;

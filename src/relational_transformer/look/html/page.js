@@ -81,6 +81,7 @@ function measure(player) {
     root.setProperty("--player", `${player.offsetHeight}px`);
     root.setProperty("--above", `${Math.round(picture.getBoundingClientRect().top + scrollY)}px`);
   };
+  tell();
   new ResizeObserver(tell).observe(player);
   addEventListener("resize", tell);
 }

@@ -34,7 +34,7 @@ class ReproduceArguments:
     """
 
     experiment: Annotated[str, tyro.conf.Positional]
-    """The experiment."""
+    """The name of an experiment, such as edge_updates."""
     tasks: tuple[str, ...] = ()
     """Only these of its tasks; core is the paper's eight."""
     models: tuple[str, ...] = ()

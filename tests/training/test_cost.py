@@ -5,12 +5,12 @@ import pytest
 from relational_transformer.clrs import ALGORITHMS, sample
 from relational_transformer.clrs.task_sizes import TASK_SIZES
 from relational_transformer.processors.settings import TUNED, find_settings
-from relational_transformer.sweeps import Part, cells_of, find_experiment
+from relational_transformer.sweeps import Selection, cells_of, find_experiment
 from relational_transformer.training.task import flop, flop_of_step
 
 
-def config_of(task: str, model: str = "rt", **part):
-    (cell,) = cells_of(find_experiment("main"), Part(tasks=(task,), models=(model,), **part))
+def config_of(task: str, model: str = "rt", **selection):
+    (cell,) = cells_of(find_experiment("main"), Selection(tasks=(task,), models=(model,), **selection))
     return cell.config
 
 

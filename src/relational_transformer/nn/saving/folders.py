@@ -41,6 +41,10 @@ def save(model: nn.Module, folder: Path | str) -> None:
     """`Pretrained.save_pretrained`."""
     safetensors = _import_safetensors()
     folder = _path("folder", folder)
+    empty = [name for name, parameter in model.named_parameters() if nn.parameter.is_lazy(parameter)]
+    if empty:
+        told = f"{type(model).__name__} has no {empty[0]} yet, whose size its first input says"
+        raise ValueError(f"{told}: call it once before it is saved")
     shared = shared_names(model)
     tensors = {
         name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
@@ -184,7 +188,7 @@ def _config_digest(config: SavedConfig | dict[str, Any]) -> str:
 
 def _word(text: str, most: int = 80) -> str:
     """A name from a file, in one line, of printable characters and cut to a maximal length."""
-    return " ".join(text.encode(errors="replace").decode().split())[:most]
+    return "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))[:most]
 
 
 def _path(name: str, path: Any) -> Path:

@@ -256,7 +256,8 @@ class RelationalTransformerConv(Pretrained, MessagePassing):
         if self.mode != "sparse" and (sources is not None or isinstance(self.in_channels, tuple | list)):
             raise ValueError("x and in_channels must be one each in mode='complete': all nodes attend to each other")
         given = self.in_channels if isinstance(self.in_channels, tuple | list) else [self.in_channels] * 2
-        channels = known_channels(self.source_input or self.node_input, given[0]), known_channels(self.node_input, given[1])
+        projections = self.source_input or self.node_input, self.node_input
+        channels = [known_channels(*one) for one in zip(projections, given, strict=True)]
         if sources is None:
             self._check_nodes("x", targets, *channels)
         else:

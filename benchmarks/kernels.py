@@ -3,13 +3,14 @@ ceilings.
 
     python benchmarks/kernels.py                      # the paper's sizes, 20 and 80 seeds
     python benchmarks/kernels.py --cases all          # evaluation, large graphs, lobster and Sokoban as well
+    python benchmarks/kernels.py --cases users --functions layer         # 24 to 256 nodes, some absent, with the floor
     python benchmarks/kernels.py --cases paper-3 --functions pointers    # scores of pointers from edges
 
 The fused path is compiled as well: its kernels are operators that the compiler leaves alone, and it fuses what is
 around them. Every path is captured in a CUDA graph and replayed; times are medians in microseconds. FLOP and bytes are
-the least that the function needs (each edge tensor read and written once), whatever a path really does; memory is the
-peak beyond the inputs, in sizes of the edge tensor. (Scores of pointers have no matrix products: they are far from the
-ceiling, which is one of products.)
+the least that the function needs (`floor.py`), whatever a path really does; memory is the peak beyond the inputs, in
+sizes of the edge tensor. (Scores of pointers have no matrix products: they are far from the ceiling, which is one of
+products.) The last lines are a table of the layer: all paths and the floor side by side.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from floor import FEED_SIZE, MESSAGE_SIZE, NODE_HIDDEN_SIZE, PAPER, USERS, Card, Cost, Sizes
 from torch import Tensor
 from torch.func import functional_call, stack_module_state
 from turns import turn
@@ -29,7 +31,6 @@ from relational_transformer.nn import kernels
 from relational_transformer.nn.attention import relational_attention
 from relational_transformer.nn.edge_update import edge_update
 
-MESSAGE_SIZE, FEED_SIZE, NODE_HIDDEN_SIZE = 16, 8, 32
 FUNCTIONS = ["attention", "edge_update", "layer"]
 POINTERS = 2
 """Pointers from every edge to a node, as matrix chain order has: a hint and an output."""
@@ -37,47 +38,18 @@ PATHS = ["plain", "compiled", "fused"]
 
 
 @dataclass(frozen=True)
-class Case:
-    """Sizes of a fleet's layer: `graphs` graphs of `nodes` nodes for each of `seeds` models."""
-
-    seeds: int
-    graphs: int
-    nodes: int
-    heads: int
-    head_size: int
-    edge_size: int
-
-    @property
-    def edges(self) -> int:
-        return self.seeds * self.graphs * self.nodes**2
-
-    @property
-    def width(self) -> int:
-        return self.heads * self.head_size
-
-    def attention_cost(self, training: bool) -> tuple[float, float]:
-        """FLOP and bytes in bfloat16: queries and keys of all edges, mean edges; backward three times the products."""
-        forward = self.edges * (4 * self.width * self.edge_size + 2 * self.heads * self.edge_size)
-        tensor = 2 * self.edges * self.edge_size
-        return (4 * forward, 3 * tensor) if training else (forward, tensor)
-
-    def edge_update_cost(self, training: bool) -> tuple[float, float]:
-        """FLOP and bytes in bfloat16: both small MLPs; backward reads edges and gradient and writes a gradient."""
-        forward = self.edges * self.edge_size * (6 * MESSAGE_SIZE + 4 * FEED_SIZE)
-        tensor = 2 * self.edges * self.edge_size
-        return (3 * forward, 5 * tensor) if training else (forward, 2 * tensor)
-
-    def layer_cost(self, training: bool) -> tuple[float, float]:
-        """FLOP and bytes in bfloat16 of all that is edge-sized: both of the above, on edges that are read once."""
-        flops = self.attention_cost(training)[0] + self.edge_update_cost(training)[0]
-        return flops, self.edge_update_cost(training)[1]
+class Case(Sizes):
+    """Functions of these sizes, and random inputs on the device."""
 
     def layer(self) -> tuple[Callable[..., Tensor], list[Tensor]]:
         layers = [self._make_layer() for _ in range(self.seeds)]
         parameters, _ = stack_module_state(layers)  # pyright: ignore[reportArgumentType]
 
+        present = torch.randint(self.nodes // 2, self.nodes + 1, (self.graphs, 1), device="cuda")
+        mask = torch.arange(self.nodes, device="cuda") < present if self.masked else None
+
         def run(nodes: Tensor, edges: Tensor, *values: Tensor) -> Tensor:
-            return functional_call(layers[0], dict(zip(parameters, values, strict=True)), (nodes, edges)).edges
+            return functional_call(layers[0], dict(zip(parameters, values, strict=True)), (nodes, edges, mask)).edges
 
         nodes = normal(self.seeds, self.graphs, self.nodes, self.width)
         edges = normal(self.seeds, self.graphs, self.nodes, self.nodes, self.edge_size)
@@ -117,12 +89,6 @@ class Case:
         edges = normal(self.seeds, self.graphs, self.nodes, self.nodes, edge)
         return torch.vmap(update), [edges, *ends, *parameters]
 
-    def pointers_cost(self, training: bool) -> tuple[float, float]:
-        """A maximum, a product and a sum for each edge, node and channel; backward three such sums."""
-        forward = 3 * POINTERS * self.edges * self.nodes * self.edge_size
-        tensor = 2 * POINTERS * self.edges * self.edge_size
-        return (4 * forward, 3 * tensor) if training else (forward, tensor)
-
     def pointers(self) -> tuple[Callable[..., Tensor], list[Tensor]]:
         def score(rows: Tensor, choices: Tensor, weight: Tensor) -> Tensor:
             if kernels.scores_pointers(rows, self.nodes):
@@ -137,12 +103,15 @@ class Case:
 CASES = {
     "paper-3": Case(seeds=3, graphs=4, nodes=16, heads=12, head_size=16, edge_size=192),
     "paper-20": Case(seeds=20, graphs=4, nodes=16, heads=12, head_size=16, edge_size=192),
-    "paper-80": Case(seeds=80, graphs=4, nodes=16, heads=12, head_size=16, edge_size=192),
+    "paper-80": Case(**vars(PAPER)),
     "evaluation": Case(seeds=1, graphs=32, nodes=64, heads=12, head_size=16, edge_size=192),
     "large": Case(seeds=1, graphs=4, nodes=256, heads=8, head_size=16, edge_size=128),
     "lobster": Case(seeds=1, graphs=16, nodes=150, heads=8, head_size=28, edge_size=128),
     "sokoban": Case(seeds=1, graphs=64, nodes=57, heads=8, head_size=32, edge_size=128),
 }
+OF_USERS = {name: Case(**vars(sizes)) for name, sizes in USERS.items()}
+CASES |= OF_USERS
+GROUPS = {"all": list(CASES), "users": list(OF_USERS)}
 
 
 def normal(*shape: int) -> Tensor:
@@ -176,14 +145,14 @@ def microseconds(step: Callable[[], object], repeats: int = 10) -> float:
     return sorted(times[2:])[5]
 
 
-def ceilings() -> tuple[float, float]:
-    """TFLOP/s of a large bfloat16 product and GB/s of a large copy, measured here."""
+def ceilings() -> Card:
+    """Of this card, measured here."""
     left, right = normal(8192, 8192), normal(8192, 8192)
     teraflops = 2 * 8192**3 / microseconds(lambda: left @ right, 3) / 1e6
     source = torch.randn(2**28, device="cuda")
     target = torch.empty_like(source)
     gigabytes = 2 * source.numel() * 4 / microseconds(lambda: target.copy_(source), 3) / 1e3
-    return teraflops, gigabytes
+    return Card(teraflops, gigabytes)
 
 
 def prepare(case: Case, name: str, path: str, training: bool) -> Callable[[], object]:
@@ -230,33 +199,72 @@ def train(function: Callable[..., Tensor], inputs: list[Tensor], gradient: Tenso
     return torch.autograd.grad(function(*leaves), leaves, gradient)
 
 
-def report(rows: list[tuple[str, str, bool, str, Callable[[], object]]], profile: bool) -> None:
+Key = tuple[str, str, bool]
+"""A case, a function, and whether it is differentiated."""
+
+
+def cost_of(key: Key) -> Cost:
+    name, function, training = key
+    if function == "pointers":
+        return CASES[name].pointers_cost(training, POINTERS)
+    return getattr(CASES[name], f"{function}_cost")(training)
+
+
+def report(rows: list[tuple[Key, str, Callable[[], object]]], profile: bool) -> None:
     """Measure all, and print a line for each."""
-    teraflops, gigabytes = ceilings()
-    print(f"{torch.cuda.get_device_name()}: {teraflops:.0f} TFLOP/s in bfloat16, {gigabytes:.0f} GB/s")
+    card = ceilings()
+    print(f"{torch.cuda.get_device_name()}: {card.teraflops:.0f} TFLOP/s in bfloat16, {card.gigabytes:.0f} GB/s")
     print(f"{'':32}{'path':>10}{'us':>9}{'TFLOP/s':>9}{'GB/s':>7}{'of ceiling':>11}{'memory':>8}{'speed-up':>9}")
-    compiled: dict[str, float] = {}
-    for name, function, training, path, step in rows:
-        case, label = CASES[name], f"{name} {function} {'training' if training else 'forward'}"
-        flops, size = getattr(case, f"{function}_cost")(training)
-        floor = max(flops / teraflops / 1e6, size / gigabytes / 1e3)
-        memory = peak_memory(step) / (2 * case.edges * case.edge_size)
+    found: dict[Key, dict[str, Measured]] = {}
+    for key, path, step in rows:
+        flops, size = cost_of(key)
+        memory = peak_memory(step) / CASES[key[0]].edge_bytes
         if profile:
             print_kernels(step)
         time = microseconds(step)
-        if path == "compiled":
-            compiled[label] = time
-        ratio = f"{compiled[label] / time:8.2f}x" if label in compiled else ""
+        of_key = found.setdefault(key, {})
+        of_key[path] = Measured(time, memory)
+        ratio = f"{of_key['compiled'].time / time:8.2f}x" if "compiled" in of_key else ""
+        label = f"{key[0]} {key[1]} {'training' if key[2] else 'forward'}"
         print(
             f"{label:32}{path:>10}{time:9.1f}{flops / time / 1e6:9.1f}{size / time / 1e3:7.0f}"
-            f"{floor / time:11.1%}{memory:8.2f}{ratio:>9}",
+            f"{card.least((flops, size)) / time:11.1%}{memory:8.2f}{ratio:>9}",
             flush=True,
         )
+    print("\n".join(side_by_side(found, card)))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Microseconds, and the peak memory in sizes of the edge tensor."""
+
+    time: float
+    memory: float
+
+
+def side_by_side(found: dict[Key, dict[str, Measured]], card: Card) -> list[str]:
+    """Rows of Markdown for the layer: times of all paths and the least time, then the peak memory of all paths."""
+    head = ["graphs", "nodes", "channels", "pass", *(f"{path}, us" for path in PATHS), "floor, us"]
+    head += ["compiled / fused", *(f"{path}, edge tensors" for path in PATHS)]
+    lines = [f"| {' | '.join(head)} |", f"|{'---:|' * len(head)}"]
+    for (name, function, training), paths in found.items():
+        if function != "layer":
+            continue
+        case = CASES[name]
+        floor = card.least_training(case) if training else card.least(case.layer_cost(False))
+        cells = [str(case.seeds * case.graphs), str(case.nodes), str(case.edge_size)]
+        cells.append("training" if training else "forward")
+        cells += [f"{paths[path].time:.1f}" if path in paths else "" for path in PATHS] + [f"{floor:.1f}"]
+        both = "compiled" in paths and "fused" in paths
+        cells.append(f"{paths['compiled'].time / paths['fused'].time:.2f}" if both else "")
+        cells += [f"{paths[path].memory:.2f}" if path in paths else "" for path in PATHS]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", nargs="+", default=["paper-20", "paper-80"], choices=[*CASES, "all"])
+    parser.add_argument("--cases", nargs="+", default=["paper-20", "paper-80"], choices=[*CASES, *GROUPS])
     parser.add_argument("--functions", nargs="+", default=FUNCTIONS, choices=[*FUNCTIONS, "pointers"])
     parser.add_argument("--paths", nargs="+", default=PATHS, choices=PATHS)
     parser.add_argument("--turns", type=Path, help="a file: measure in turns with all others that name it")
@@ -266,9 +274,9 @@ def main() -> None:
         sys.exit("benchmarks/kernels.py needs a CUDA device; there is none here.")
     torch.set_float32_matmul_precision("high")
     torch._dynamo.config.recompile_limit = 64  # all are compiled before the first is measured
-    names = list(CASES) if "all" in arguments.cases else arguments.cases
+    names = dict.fromkeys(case for name in arguments.cases for case in GROUPS.get(name, [name]))
     rows = [
-        (name, function, training, path, prepare(CASES[name], function, path, training))
+        ((name, function, training), path, prepare(CASES[name], function, path, training))
         for name in names
         for function in arguments.functions
         for training in (False, True)

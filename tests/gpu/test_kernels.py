@@ -56,6 +56,19 @@ def test_edge_update_is_as_exact_as_the_plain_path(sizes: tuple[int, int, int], 
         assert_at_most_twice_the_plain_error(EdgeUpdateCase(nodes, *sizes, seeds=2, graphs=2), dtype)
 
 
+@pytest.mark.parametrize("channels", [128, 192])
+def test_kernels_of_rows_are_as_exact_as_the_plain_path(channels: int):
+    with kernels.use_kernels(True):
+        for nodes in (1, 17, 21, 24, 33, 47, 57, 64, 128, 256):
+            attention = AttentionCase(
+                nodes, nodes, channels // 16, 16, channels, seeds=2, graphs=2, masked=nodes % 2 > 0
+            )
+            assert_at_most_twice_the_plain_error(attention, torch.bfloat16)
+            assert_at_most_twice_the_plain_error(
+                EdgeUpdateCase(nodes, channels, 16, 8, seeds=2, graphs=2), torch.bfloat16
+            )
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=["bfloat16", "float32"])
 def test_pointer_scores_are_as_exact_as_the_plain_path(dtype: torch.dtype):
     for nodes, channels in ((1, 3), (5, 72), (16, 192), (20, 128), (64, 192), (100, 64)):
@@ -71,8 +84,10 @@ def test_the_same_inputs_give_the_same_bits():
         inputs = case.inputs(torch.bfloat16)
         fused, _ = case.functions()
         gradient = torch.randn_like(fused(*inputs))
-        once, again = (output_and_gradients(fused, inputs, gradient) for _ in range(2))
-        assert all(torch.equal(a, b) for a, b in zip(once, again, strict=True))
+        for mode in ("auto", True):  # `True`: by rows
+            with kernels.use_kernels(mode):
+                once, again = (output_and_gradients(fused, inputs, gradient) for _ in range(2))
+            assert all(torch.equal(a, b) for a, b in zip(once, again, strict=True))
 
 
 def fleet(seeds: int):

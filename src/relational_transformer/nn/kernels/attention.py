@@ -7,7 +7,8 @@ a_{ij} = \text{softmax}_j(q_{ij} \cdot k_{ij} / \sqrt{D}) \qquad c_i = \sum_j a_
 for each of H heads. The edges' queries and keys come from one matrix product, some graphs or rows at a time, in a
 buffer of bounded size. One kernel turns them into attention weights, the nodes' part of the messages and the mean edge
 $c_i$; another, of the nodes' size, adds $W_v c_i$. Values, scores and weights are never written. Where rows are few and
-long, the keys of a row are split, and the second kernel puts the parts together.
+long, the keys of a row are split, and the second kernel puts the parts together. On request, one kernel by rows
+(`rows/`) does all but the second kernel's part.
 """
 
 import math
@@ -33,6 +34,8 @@ from relational_transformer.nn.kernels.attention_tiles import (
     widen,
 )
 from relational_transformer.nn.kernels.attention_values import put_together
+from relational_transformer.nn.kernels.rows import takes_attention
+from relational_transformer.nn.kernels.rows.attention import attend_rows
 from relational_transformer.nn.kernels.seeds import differentiable
 from relational_transformer.nn.kernels.tiles import (
     load_columns,
@@ -72,6 +75,7 @@ def relational_attention(
         edge_weight.unsqueeze(0),
         attention_mask,
         num_heads,
+        takes_attention(query, edges, num_heads),
     )
     return messages.reshape(*batch, queries, messages.shape[-1])
 
@@ -90,6 +94,7 @@ def attention_operator(
     weight: Tensor,  # [S, 3 * H * D, E]
     mask: Tensor | None,  # [S, G, NQ, NK]
     num_heads: int,
+    by_rows: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Messages [S, G, NQ, H * D], log-sum-exp [S, G, NQ, H] and context c_i [S, G, NQ, H, E]."""
     query, key, value = row_strided(query), row_strided(key), row_strided(value)
@@ -102,7 +107,11 @@ def attention_operator(
     context = edges.new_empty(seeds, graphs, queries, num_heads, edge_size)
     if edges.numel() == 0:
         return messages.zero_(), log_sum.zero_(), context.zero_()
-    weight = weight.to(edges.dtype)
+    weight, mask = weight.to(edges.dtype), None if mask is None else mask.view(torch.uint8)
+    if by_rows:
+        node_parts = attend_rows(query, key, value, edges, weight, mask, log_sum, context)[None]
+        put_together(node_parts, log_sum[None], context[None], weight, messages, log_sum, context, sizes)
+        return messages, log_sum, context
     parts = parts_of_edges(edges, width, PAIR_BUFFER_BYTES)
     programs = parts[0].graphs * parts[0].rows * sizes.groups * seeds
     splits = parts_of_keys(keys, min(MOST_SPLITS, programs_at_once(REGISTERS) // programs))
@@ -116,7 +125,7 @@ def attention_operator(
     for part in parts:
         pairs = edge_pairs(part.edges(edges), weight, buffer)
         attention_forward_kernel[(part.rows * sizes.groups * splits, part.graphs, seeds)](
-            query, key, value, edges, pairs, query if mask is None else mask.view(torch.uint8),
+            query, key, value, edges, pairs, query if mask is None else mask,
             node_parts, log_sums, contexts,
             query.stride(2), key.stride(2), value.stride(2),
             part.first, part.row, part.rows, graphs, queries, keys,
@@ -131,7 +140,14 @@ def attention_operator(
 
 @attention_operator.register_fake
 def _(
-    query: Tensor, key: Tensor, value: Tensor, edges: Tensor, weight: Tensor, mask: Tensor | None, num_heads: int
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    edges: Tensor,
+    weight: Tensor,
+    mask: Tensor | None,
+    num_heads: int,
+    *_: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:
     seeds, graphs, queries, _, edge_size = edges.shape
     heads = (seeds, graphs, queries, num_heads)
@@ -140,13 +156,13 @@ def _(
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    query, key, value, edges, weight, mask, ctx.num_heads = inputs
+    query, key, value, edges, weight, mask, ctx.num_heads, _ = inputs
     ctx.save_for_backward(query, key, value, edges, weight, mask, *output)
 
 
 def _differentiate(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
     gradients = attention_backward(gradient, *ctx.saved_tensors, ctx.num_heads)
-    return *gradients, None, None
+    return *gradients, None, None, None
 
 
 attention = differentiable(attention_operator, _save, _differentiate)

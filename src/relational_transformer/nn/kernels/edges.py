@@ -6,7 +6,8 @@ z_{ij} = W_5 m_{ij} + b_5 + e_{ij} \qquad u_{ij} = \text{LayerNorm}(z_{ij})$$
 $$f_{ij} = \text{ReLU}(W_6 u_{ij} + b_6) \qquad y_{ij} = W_7 f_{ij} + b_7 + u_{ij} \qquad
 e'_{ij} = \text{LayerNorm}(y_{ij})$$
 
-One product of cuBLAS makes what an edge says to itself and to its reverse; one kernel does the rest.
+One product of cuBLAS makes what an edge says to itself and to its reverse; one kernel does the rest. On request, one
+kernel by rows (`rows/`) does all.
 """
 
 from typing import Any
@@ -31,6 +32,8 @@ from relational_transformer.nn.kernels.edge_tiles import (
     standardise,
 )
 from relational_transformer.nn.kernels.edges_backward import edge_update_backward
+from relational_transformer.nn.kernels.rows import takes_edge_update
+from relational_transformer.nn.kernels.rows.edges import update_edge_rows
 from relational_transformer.nn.kernels.seeds import differentiable
 from relational_transformer.nn.kernels.tiles import load_rows, one_warp, programs_at_once, store_chunk, store_rows
 
@@ -54,6 +57,7 @@ def edge_update(edges: Tensor, receivers: Tensor, senders: Tensor, *parameters: 
         *(parameter.unsqueeze(0) for parameter in parameters),
         eps,
         torch.is_grad_enabled(),
+        takes_edge_update(edges, receivers, senders, parameters[FEED_IN_BIAS], eps),
     )
     return output.reshape(edges.shape)
 
@@ -77,6 +81,7 @@ def edge_update_operator(
     feed_norm_bias: Tensor,  # [S, E]
     eps: float,
     save: bool,
+    by_rows: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """New edges [S, G, N, N, E].
 
@@ -88,6 +93,11 @@ def edge_update_operator(
     output = torch.empty_like(edges)
     hidden, statistics = _kept(edges, sizes.message_size, sizes.feed_size, save)
     if edges.numel() == 0:
+        return output, hidden, statistics
+    if by_rows:
+        parameters = edge_weight, reverse_weight, out_weight, out_bias, norm_weight, norm_bias, feed_in_weight
+        parameters += feed_in_bias, feed_out_weight, feed_out_bias, feed_norm_weight, feed_norm_bias
+        update_edge_rows(edges, receivers, senders, parameters, output, (hidden, statistics) if save else None)
         return output, hidden, statistics
     out_weight, feed_in_weight, feed_out_weight = (
         weight.contiguous().to(edges.dtype) for weight in (out_weight, feed_in_weight, feed_out_weight)
@@ -108,7 +118,7 @@ def edge_update_operator(
 
 @edge_update_operator.register_fake
 def _(edges: Tensor, receivers: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
-    *parameters, _, save = rest
+    *parameters, _, save, _ = rest
     feed_in_bias = parameters[1 + FEED_IN_BIAS]
     return edges.new_empty(edges.shape), *_kept(edges, receivers.shape[-1], feed_in_bias.shape[-1], save)
 
@@ -123,7 +133,7 @@ def _kept(edges: Tensor, message_size: int, feed_size: int, save: bool) -> tuple
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    edges, receivers, senders, *parameters, _, _ = inputs
+    edges, receivers, senders, *parameters, _, _, _ = inputs
     ctx.end_dtypes = receivers.dtype, senders.dtype
     ctx.save_for_backward(edges, *output[1:], *parameters)
 
@@ -138,6 +148,7 @@ def _differentiate(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Tensor | None, 
         edge_gradient,
         *(end.to(dtype) for end, dtype in zip(ends.chunk(2, dim=-1), ctx.end_dtypes, strict=True)),
         *(part.to(parameter.dtype) for part, parameter in zip(gradients, parameters, strict=True)),
+        None,
         None,
         None,
     )

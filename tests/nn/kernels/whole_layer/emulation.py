@@ -50,16 +50,32 @@ ENTRIES = {
                                     [=] { layer_backward(copy); });
         }
     """,
+    "attention_rows": """
+        extern "C" int run(int blocks, int seeds, int order, long long bytes, const rows::Attention* arguments) {
+            const rows::Attention copy = *arguments;
+            return emulator::launch(blocks, seeds, rows::kAttentionThreads, bytes, order,
+                                    [=] { attention_rows(copy); });
+        }
+    """,
+    "edge_update_rows": """
+        extern "C" int run(int blocks, int seeds, int order, long long bytes, const rows::EdgeUpdate* arguments) {
+            const rows::EdgeUpdate copy = *arguments;
+            return emulator::launch(blocks, seeds, rows::kUpdateThreads, bytes, order, [=] { edge_update_rows(copy); });
+        }
+    """,
 }
 
 
 def emulated(order: int = 0) -> launching.Launch:
     """What launches kernels in the emulator; `order` of the warps: 0 forwards, 1 backwards, 2 and more at random."""
 
-    def launch(kernel: launching.Kernel, grid: tuple[int, int], arguments: Sequence[Any]) -> None:
+    def launch(
+        kernel: launching.Kernel, grid: tuple[int, int], arguments: Sequence[Any], block: launching.Block
+    ) -> None:
         library = build(kernel)
         given = [ctypes.byref(one) if isinstance(one, ctypes.Structure) else one for one in arguments]
-        if library.run(*grid, order, *given):
+        size = [] if block is launching.WHOLE_LAYER else [ctypes.c_longlong(block.shared_bytes)]
+        if library.run(*grid, order, *size, *given):
             raise RuntimeError(library.emulator_error().decode())
 
     return launch

@@ -16,5 +16,5 @@ def test_the_source_of_a_kernel_is_one_piece_in_which_every_file_is_once(name: s
 
 def test_what_a_kernel_is_compiled_for_is_defined_before_anything_else():
     source = source_of(Kernel("layer_inference", 20, False))
-    assert source.startswith("#define NODES 20\n#define UPDATE_EDGES 0\n#define KEEPS 0\n")
+    assert source.startswith("#define CHANNELS 192\n#define NODES 20\n#define UPDATE_EDGES 0\n#define KEEPS 0\n")
     assert source != source_of(Kernel("layer_inference", 20, True))

@@ -9,10 +9,20 @@ from typing import Any, NamedTuple
 
 import torch
 
-THREADS = 256
+from .parameters import CHANNELS
 
 ALL_SHARED_BYTES = 227 * 1024
-"""All that a block of compute capability 9.0 may have: edges fill a multiprocessor anyway."""
+"""All that a block of compute capability 9.0 may have."""
+
+
+class Block(NamedTuple):
+    """The threads of a block, and its shared memory. That of a whole layer: edges fill a multiprocessor anyway."""
+
+    threads: int = 256
+    shared_bytes: int = ALL_SHARED_BYTES
+
+
+WHOLE_LAYER = Block()
 
 
 class Source(NamedTuple):
@@ -26,21 +36,25 @@ SOURCES = {
     "layer_forward": Source("forward.cuh", {"KEEPS": 1}),
     "layer_inference": Source("forward.cuh", {"KEEPS": 0}),
     "layer_backward": Source("backward.cuh", {}),
+    "attention_rows": Source("../rows/attention.cuh", {}),
+    "edge_update_rows": Source("../rows/edge_update.cuh", {}),
 }
 
 INCLUDE = re.compile(r'^#include "(.*\.cuh)"\n', re.MULTILINE)
 
 
 class Kernel(NamedTuple):
-    """One of `SOURCES`, compiled for a number of nodes, and for layers with or without an edge update."""
+    """One of `SOURCES`, compiled for a number of channels. A whole layer is also compiled for a number of nodes, with
+    an edge update or without."""
 
     name: str
-    nodes: int
+    nodes: int = 0
     update_edges: bool = False
+    channels: int = CHANNELS
 
 
-Launch = Callable[[Kernel, tuple[int, int], Sequence[Any]], None]
-"""Runs a kernel on a grid (graphs, seeds), with ctypes arguments."""
+Launch = Callable[[Kernel, tuple[int, int], Sequence[Any], Block], None]
+"""Runs a kernel on a grid (graphs, or blocks that share them; seeds), with ctypes arguments."""
 
 _on_cpu: Launch | None = None
 
@@ -55,11 +69,13 @@ def has_emulator() -> bool:
     return _on_cpu is not None
 
 
-def launch(kernel: Kernel, grid: tuple[int, int], arguments: Sequence[Any], device: torch.device) -> None:
+def launch(
+    kernel: Kernel, grid: tuple[int, int], arguments: Sequence[Any], device: torch.device, block: Block = WHOLE_LAYER
+) -> None:
     """Run `kernel` on the current stream of the device."""
     if device.type == "cpu":
         assert _on_cpu is not None
-        _on_cpu(kernel, grid, arguments)
+        _on_cpu(kernel, grid, arguments, block)
         return
     from torch.cuda import _utils as cuda
 
@@ -72,7 +88,7 @@ def launch(kernel: Kernel, grid: tuple[int, int], arguments: Sequence[Any], devi
         stream = torch.cuda.current_stream()._as_parameter_
         cuda._check_cuda(
             cuda._get_gpu_runtime_library().cuLaunchKernel(
-                function, *grid, 1, THREADS, 1, 1, ALL_SHARED_BYTES, stream, addresses, None
+                function, *grid, 1, block.threads, 1, 1, block.shared_bytes, stream, addresses, None
             )
         )
 
@@ -120,8 +136,11 @@ def program_of(kernel: Kernel, device: torch.device) -> Any:
 def source_of(kernel: Kernel) -> str:
     """The whole source of a kernel, in one piece."""
     source = SOURCES[kernel.name]
-    defined = {"NODES": kernel.nodes, "UPDATE_EDGES": int(kernel.update_edges), **source.defined}
-    text = _with_included(Path(__file__).parent / source.file, set())
+    defined = {"CHANNELS": kernel.channels}
+    if kernel.nodes:
+        defined |= {"NODES": kernel.nodes, "UPDATE_EDGES": int(kernel.update_edges)}
+    defined |= source.defined
+    text = _with_included((Path(__file__).parent / source.file).resolve(), set())
     return "".join(f"#define {name} {value}\n" for name, value in defined.items()) + text
 
 

@@ -22,9 +22,9 @@ def lefts(matrix: Tensor) -> Tensor:
 
 
 def pairs(matrix: Tensor) -> Tensor:
-    """[192, 16] -> [12][lane = 4 r + q][8]: fragments of two tiles of the edge update's permuted outputs: of tile
+    """[out, 16] -> [out / 16][lane = 4 r + q][8]: fragments of two tiles of the edge update's permuted outputs: of tile
     4 b + t, row r is channel 32 b + 8 (r / 2) + 2 t + r % 2."""
-    return matrix.reshape(6, 4, 2, 2, 2, 2, 4, 2).permute(0, 2, 1, 4, 6, 3, 5, 7).reshape(-1)
+    return matrix.reshape(-1, 4, 2, 2, 2, 2, 4, 2).permute(0, 2, 1, 4, 6, 3, 5, 7).reshape(-1)
 
 
 def fragments(matrix: Tensor, permuted: bool = False) -> Tensor:

@@ -1,4 +1,4 @@
-// Building blocks of the one-block-a-graph layer: sizes, the layer's weights, fragments, shared-memory layout, LayerNorm.
+// Building blocks of the kernels in CUDA C++: sizes, primitives, rows of channels in shared memory, fragments of weights.
 //
 // On the GPU the primitives are inline PTX; elsewhere the emulator of the tests provides them under the same names.
 #pragma once
@@ -13,10 +13,13 @@
 #ifndef UPDATE_EDGES
 #define UPDATE_EDGES 1  // whether the layer updates its edges; without it they are read, and their gradient goes past the layer
 #endif
+#ifndef CHANNELS
+#define CHANNELS 192  // of nodes and of edges: a multiple of 64
+#endif
 constexpr int kNodes = NODES;
 constexpr bool kUpdatesEdges = UPDATE_EDGES;
-constexpr int kChannels = 192;                   // of nodes and of edges
-constexpr int kHeads = 12, kHeadSize = 16;       // heads are contiguous blocks of channels
+constexpr int kChannels = CHANNELS;
+constexpr int kHeadSize = 16, kHeads = kChannels / kHeadSize;  // heads are contiguous blocks of channels
 constexpr int kNodeHidden = 32;                  // hidden size of the nodes' feed-forward
 constexpr int kMessageHidden = 16, kEdgeHidden = 8;  // hidden sizes of the edge update
 constexpr int kHiddenRow = 32;  // kept of an edge: the first hidden layer, the second, and 1 / std of both norms, float32 (two bf16 each); 4 unused
@@ -28,7 +31,7 @@ constexpr int kNodeTiles = (kNodes + 15) / 16;   // row tiles of 16 nodes
 constexpr int kColumnBlocks = kChannels / 32;    // blocks of 32 channels: the unit of 16-byte fragment loads
 constexpr int kColumnTiles = kChannels / 8;      // tiles of 8 output channels
 constexpr float kEpsilon = 1e-5f;
-static_assert(kHeads * kHeadSize == kChannels && kHeadSize == 16 && kMessageHidden == 16 && kEdgeHidden == 8, "sizes");
+static_assert(kChannels % 64 == 0 && kHeadSize == 16 && kMessageHidden == 16 && kEdgeHidden == 8, "sizes");
 
 struct bf16 { unsigned short bits; };
 
@@ -145,8 +148,8 @@ __device__ __forceinline__ float quad_sum(float value) {
     return value;
 }
 
-// ---- Rows of 192 bf16 in shared memory ----
-// Unpadded rows of 384 bytes = 24 chunks of 16 bytes, the chunk's index XORed with the row's low three bits, reversed.
+// ---- Rows of channels in shared memory ----
+// Unpadded rows of chunks of 16 bytes (192 channels: 24), the chunk's index XORed with the row's low three bits, reversed.
 // Free of bank conflicts for (a) 16-byte fragment loads (lane: row lane / 4, chunk 4 b + lane % 4), where neighbouring
 // rows must differ in bit 2 of the chunk, (b) ldmatrix of 8 consecutive rows at one chunk, and (c) 4-byte accesses by
 // accumulator layout (row lane / 4, columns 2 (lane % 4)).
@@ -170,6 +173,17 @@ struct RowBlocks {
     }
 };
 
+// Every other chunk of 8 columns of a row of a swizzled array: four addresses and constant offsets.
+struct SwizzledChunks {
+    const bf16* start[4];
+    __device__ __forceinline__ SwizzledChunks(const bf16* array, int row, int first) {
+        const int turn = swizzle(row);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) start[k] = array + row * kChannels + ((2 * k + first) ^ turn) * 8;
+    }
+    __device__ __forceinline__ const bf16* at(int k) const { return start[k % 4] + k / 4 * 64; }
+};
+
 // Copies `rows` x 192 bf16 from device memory into a swizzled array, asynchronously (commit and wait are the caller's).
 template <int rows> __device__ __forceinline__ void copy_rows_async(bf16* shared, const bf16* global) {
     constexpr int chunks = kChannels / 8;
@@ -190,4 +204,12 @@ template <int rows> __device__ __forceinline__ void store_rows(bf16* global, con
 #pragma unroll 4
     for (int k = 0; k < rows / 8; ++k, shared += 8 * kChannels, global += 8 * kChannels) *(uint4*)global = *(const uint4*)shared;
     if (first < rows % 8) *(uint4*)global = *(const uint4*)shared;
+}
+
+// ---- Weights ----
+// Of a tile of 8 outputs: words x, y of a block are the first 16 inputs', z and w the next.
+struct TileFragments { uint4 block[kColumnBlocks]; };
+__device__ __forceinline__ void load_tile(TileFragments& fragments, const bf16* packed) {
+#pragma unroll
+    for (int b = 0; b < kColumnBlocks; ++b) fragments.block[b] = load_constant_16(packed + (32 * b + lane_index()) * 8);
 }

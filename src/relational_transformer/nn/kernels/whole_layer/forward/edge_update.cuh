@@ -90,6 +90,18 @@ __device__ __forceinline__ void edges_hidden(const HiddenWeights& weights, uint4
     }
 }
 
+// Writes 16 rows of channels from row 16 `tile` on, as far as there are any.
+__device__ __forceinline__ void store_edges(const EdgeValues& x, int tile, bf16* rows) {
+    constexpr bool whole = kEdges % 16 == 0;  // every tile is full
+    const int upper = 16 * tile + fragment_row();
+    bf16* output = rows + upper * kChannels + 8 * quad_position();
+#pragma unroll
+    for (int b = 0; b < kColumnBlocks; ++b) {
+        if (whole || upper < kEdges) *(uint4*)(output + 32 * b) = pack_row(x[b], 0);
+        if (whole || upper + 8 < kEdges) *(uint4*)(output + 8 * kChannels + 32 * b) = pack_row(x[b], 1);
+    }
+}
+
 __device__ __forceinline__ void update_edges(const bf16* matrices, const HiddenWeights& hidden_weights, bf16* new_edges, bf16* edge_normals,
                                              bf16* edge_hidden) {
     const int r = fragment_row(), q = quad_position(), lane = lane_index();
@@ -122,8 +134,8 @@ __device__ __forceinline__ void update_edges(const bf16* matrices, const HiddenW
             add_product(x, activation, shared_at<uint4>(ForwardShared::message_out) + part * 12 * 32 + lane);
             if (part == 0) add_vector(x, shared_vector(PackedVectors::edge_message_out_bias));
             const float* norm = shared_vector(PackedVectors::edge_norm_weight) + part * next_vectors;
-            float scale[2];
-            normalize_edges(x, scale);
+            float scale[2], mean[2];
+            normalize_edges(x, scale, mean);
             if (kKeeps) store_edges(x, tile, edge_normals + part * kEdges * kChannels);
             if (kKeeps && q == 0) {
                 float* scales = (float*)(edge_hidden + upper * kHiddenRow + kMessageHidden + kEdgeHidden) + part;

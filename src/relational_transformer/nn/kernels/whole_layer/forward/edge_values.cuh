@@ -1,15 +1,15 @@
 // All channels of 16 edges in the registers of a warp: what the edge update does with them.
 #pragma once
-#include "fragments.cuh"
+#include "../tile.cuh"
 
-// The edge update computes its 192 outputs in a permuted order: of tile 4 b + t (b: block of 32 channels), output n stands
+// The edge update computes its outputs in a permuted order: of tile 4 b + t (b: block of 32 channels), output n stands
 // for channel 32 b + 8 (n / 2) + 2 t + n % 2. So a lane's four tiles of a block are the 8 consecutive channels from
 // 32 b + 8 q: residuals, vectors and results move 16 bytes at a time, and the accumulators of a block are the left operand
 // of the next product. 16 edges: [b][t][0, 1] are channels 32 b + 8 q + 2 t and the next of the upper row.
 using EdgeValues = float[kColumnBlocks][4][4];
 
 // LayerNorm in two parts; `scale` is 1 / std of both rows.
-__device__ __forceinline__ void normalize_edges(EdgeValues& x, float (&scale)[2]) {
+__device__ __forceinline__ void normalize_edges(EdgeValues& x, float (&scale)[2], float (&mean)[2]) {
     float shift[2];  // (x - mean) / std = x * scale + shift
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -20,11 +20,11 @@ __device__ __forceinline__ void normalize_edges(EdgeValues& x, float (&scale)[2]
             sums[k % 4] += first, squares[k % 4] += first * first;
             sums[k % 4] += second, squares[k % 4] += second * second;
         }
-        const float mean = quad_sum((sums[0] + sums[1]) + (sums[2] + sums[3])) * (1.0f / kChannels);
+        mean[half] = quad_sum((sums[0] + sums[1]) + (sums[2] + sums[3])) * (1.0f / kChannels);
         const float square = quad_sum((squares[0] + squares[1]) + (squares[2] + squares[3])) * (1.0f / kChannels);
-        const float variance = fmaxf(square - mean * mean, 0.0f);
+        const float variance = fmaxf(square - mean[half] * mean[half], 0.0f);
         scale[half] = rsqrtf(variance + kEpsilon);
-        shift[half] = -mean * scale[half];
+        shift[half] = -mean[half] * scale[half];
     }
 #pragma unroll
     for (int k = 0; k < kColumnBlocks * 16; ++k) {
@@ -74,16 +74,4 @@ __device__ __forceinline__ void add_product(EdgeValues& x, const unsigned (&acti
 __device__ __forceinline__ uint4 pack_row(const float (&block)[4][4], int half) {
     return make_uint4(pack_bf16(block[0][2 * half], block[0][2 * half + 1]), pack_bf16(block[1][2 * half], block[1][2 * half + 1]),
                       pack_bf16(block[2][2 * half], block[2][2 * half + 1]), pack_bf16(block[3][2 * half], block[3][2 * half + 1]));
-}
-
-// Writes 16 rows of channels from row 16 `tile` on, as far as there are any.
-__device__ __forceinline__ void store_edges(const EdgeValues& x, int tile, bf16* rows) {
-    constexpr bool whole = kEdges % 16 == 0;  // every tile is full
-    const int upper = 16 * tile + fragment_row();
-    bf16* output = rows + upper * kChannels + 8 * quad_position();
-#pragma unroll
-    for (int b = 0; b < kColumnBlocks; ++b) {
-        if (whole || upper < kEdges) *(uint4*)(output + 32 * b) = pack_row(x[b], 0);
-        if (whole || upper + 8 < kEdges) *(uint4*)(output + 8 * kChannels + 32 * b) = pack_row(x[b], 1);
-    }
 }

@@ -2,16 +2,6 @@
 #pragma once
 #include "shared_memory.cuh"
 
-// Every other chunk of 8 columns of a row of a swizzled array: four addresses and constant offsets.
-struct SwizzledChunks {
-    const bf16* start[4];
-    __device__ __forceinline__ SwizzledChunks(const bf16* array, int row, int first) {
-        const int turn = swizzle(row);
-#pragma unroll
-        for (int k = 0; k < 4; ++k) start[k] = array + row * kChannels + ((2 * k + first) ^ turn) * 8;
-    }
-    __device__ __forceinline__ const bf16* at(int k) const { return start[k % 4] + k / 4 * 64; }
-};
 // Of 16 rows of a swizzled array in shared memory as the left operand, in the natural order of k.
 struct RowFragments { unsigned step[kChannels / 16][4]; };
 __device__ __forceinline__ void load_rows(RowFragments& rows, const bf16* array, int first_row) {
@@ -19,12 +9,6 @@ __device__ __forceinline__ void load_rows(RowFragments& rows, const bf16* array,
     const SwizzledChunks chunks(array, row, lane_index() / 16);
 #pragma unroll
     for (int s = 0; s < kChannels / 16; ++s) ldmatrix_x4(rows.step[s], chunks.at(s));
-}
-// Of a tile of 8 outputs: words x, y of a block are the first 16 inputs', z and w the next.
-struct TileFragments { uint4 block[kColumnBlocks]; };
-__device__ __forceinline__ void load_tile(TileFragments& fragments, const bf16* packed) {
-#pragma unroll
-    for (int b = 0; b < kColumnBlocks; ++b) fragments.block[b] = load_constant_16(packed + (32 * b + lane_index()) * 8);
 }
 __device__ __forceinline__ void multiply_block(float (&d)[4], const RowFragments& rows, int b, const uint4& weight) {
     const unsigned first[2] = {weight.x, weight.y}, second[2] = {weight.z, weight.w};

@@ -1,0 +1,84 @@
+"""The edge update by rows: `edge_update.cuh` laid out and launched."""
+
+import ctypes
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from relational_transformer.nn.kernels.whole_layer.arguments import address
+from relational_transformer.nn.kernels.whole_layer.launching import Block, Kernel, launch
+from relational_transformer.nn.kernels.whole_layer.layouts import pairs, tiles
+from relational_transformer.nn.kernels.whole_layer.parameters import EDGE_HIDDEN, MESSAGE_HIDDEN
+
+from .chunks import blocks_at_once
+
+THREADS, BLOCKS = 128, 3
+"""Threads of a block; blocks of a multiprocessor."""
+
+TILE_EDGES = 16 * THREADS // 32
+"""Edges that a block works on at once."""
+
+
+class Arguments(ctypes.Structure):
+    """`rows::EdgeUpdate`."""
+
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("edges", "receivers", "senders", "matrices", "vectors")),
+        *((name, ctypes.c_void_p) for name in ("new_edges", "hidden", "statistics")),
+        *((name, ctypes.c_int) for name in ("graphs", "nodes")),
+    ]
+
+
+def update_edge_rows(
+    edges: Tensor,
+    receivers: Tensor,
+    senders: Tensor,
+    parameters: tuple[Tensor, ...],
+    output: Tensor,
+    kept: tuple[Tensor, Tensor] | None,
+) -> None:
+    """Write new edges [S, G, N, N, E] and, if given, both hidden layers [..., 32] and the statistics [..., 4].
+
+    Edges, receivers and senders [S, G, N, M] are contiguous; the parameters are those of `edge_update`, [S, ...].
+    """
+    seeds, graphs, nodes, _, channels = edges.shape
+    matrices, vectors = packed_parameters(parameters, edges)
+    hidden, statistics = kept or (None, None)
+    tensors = {"edges": edges, "receivers": receivers, "senders": senders, "matrices": matrices, "vectors": vectors}
+    tensors |= {"new_edges": output, "hidden": hidden, "statistics": statistics}
+    arguments = Arguments(**{name: address(tensor) for name, tensor in tensors.items()}, graphs=graphs, nodes=nodes)
+    blocks = max(1, blocks_at_once(edges.device, BLOCKS) // seeds)
+    grid = min(blocks, -(-graphs * nodes * nodes // TILE_EDGES)), seeds
+    block = Block(THREADS, shared_bytes(channels))
+    launch(Kernel("edge_update_rows", channels=channels), grid, [arguments], edges.device, block)
+
+
+def shared_bytes(channels: int) -> int:
+    """`kUpdateShared`: matrices in bfloat16, half of one of them zeros, and vectors in float32."""
+    columns = 4 * MESSAGE_HIDDEN + EDGE_HIDDEN
+    return 2 * columns * channels + 4 * (6 * channels + EDGE_HIDDEN)
+
+
+def packed_parameters(parameters: tuple[Tensor, ...], edges: Tensor) -> tuple[Tensor, Tensor]:
+    """`UpdateMatrices` [S, size] in the edges' dtype, and `UpdateVectors` [S, size] in float32."""
+    own, reverse, out, out_bias, norm, norm_bias, feed_in, feed_in_bias, feed_out, *others = parameters
+    flat = [matrix.flatten(1).to(edges.dtype) for matrix in (own, reverse, feed_in, out, feed_out)]
+    flat.append(edges.new_zeros(len(own), 1))
+    matrices = torch.cat(flat, dim=1).index_select(1, order_of_matrices(edges.shape[-1], edges.device))
+    vectors = torch.cat([out_bias, norm, norm_bias, *others, feed_in_bias], dim=1).float()
+    return matrices, vectors
+
+
+@cache
+def order_of_matrices(channels: int, device: torch.device) -> Tensor:
+    """Which number of W_e, W_r, W_6, W_5, W_7 and a zero, one after the other, stands where."""
+    shapes = [(MESSAGE_HIDDEN, channels)] * 2 + [(EDGE_HIDDEN, channels)]
+    shapes += [(channels, MESSAGE_HIDDEN), (channels, EDGE_HIDDEN)]
+    sizes = [rows * columns for rows, columns in shapes]
+    numbered = torch.arange(sum(sizes)).split(sizes)
+    own, reverse, feed_in, out, feed_out = (part.view(shape) for part, shape in zip(numbered, shapes, strict=True))
+    nothing = torch.full_like(feed_out, sum(sizes))
+    packed = [tiles(matrix, permuted=True) for matrix in (own, reverse, feed_in)]
+    packed += [pairs(out), pairs(torch.cat([feed_out, nothing], dim=1))]
+    return torch.cat(packed).to(device)

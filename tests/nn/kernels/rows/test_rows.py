@@ -1,0 +1,145 @@
+"""Attention and edge update by rows, run by the emulator: exactness, order of the warps, and when they are taken."""
+
+import shutil
+
+import pytest
+import torch
+
+from relational_transformer import RelationalTransformerLayer
+from relational_transformer.nn import kernels
+from relational_transformer.nn.kernels.rows import fitting, takes_attention, takes_edge_update
+from relational_transformer.nn.kernels.rows.chunks import capacity, rows_of_chunk
+from relational_transformer.nn.kernels.rows.registers import compiled
+from relational_transformer.nn.kernels.whole_layer import launching
+from tests.nn.kernels.cases import AttentionCase, EdgeUpdateCase, assert_at_most_twice_the_plain_error
+from tests.nn.kernels.whole_layer.emulation import COMPILER, emulated
+
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="the emulator needs g++ on x86-64")
+
+Case = AttentionCase | EdgeUpdateCase
+
+
+def attention(queries: int, keys: int, channels: int, **others) -> AttentionCase:
+    return AttentionCase(queries, keys, heads=channels // 16, head_size=16, edge_size=channels, **others)
+
+
+def edge_update(nodes: int, channels: int, **others) -> EdgeUpdateCase:
+    return EdgeUpdateCase(nodes, channels, message_size=16, feed_size=8, **others)
+
+
+@pytest.fixture
+def launched() -> list[str]:
+    """The names of the kernels that are launched from now on; they are run as well."""
+    names, run = [], emulated()
+
+    def launch(kernel, *arguments) -> None:
+        names.append(kernel.name)
+        run(kernel, *arguments)
+
+    launching.set_emulator(launch)
+    return names
+
+
+FORWARD = [
+    attention(1, 1, 128),
+    attention(24, 24, 128),
+    attention(9, 21, 192, masked=True, graphs=2),
+    attention(7, 33, 128, masked=True, seeds=2),
+    attention(5, 47, 192),
+    attention(5, 57, 128, masked=True),
+    attention(4, 64, 192, masked=True),
+    attention(2, 150, 128),
+    edge_update(1, 192),
+    edge_update(21, 128, seeds=2, graphs=2),
+    edge_update(24, 192),
+    edge_update(33, 192),
+    edge_update(64, 128),
+]
+
+
+@pytest.mark.parametrize("case", FORWARD, ids=str)
+def test_forward_it_is_as_exact_as_the_plain_path_in_bfloat16(case: Case, launched: list[str]):
+    fused, plain = case.functions()
+    inputs = case.inputs(torch.bfloat16)
+    with torch.no_grad():
+        exact, theirs, ours = plain(*(tensor.double() for tensor in inputs)), plain(*inputs), fused(*inputs)
+    assert len(launched) == 1
+    assert (ours - exact).norm() <= 2 * (theirs - exact).norm()
+
+
+@pytest.mark.parametrize("case", [attention(2, 5, 128, masked=True), edge_update(5, 128)], ids=str)
+def test_all_gradients_are_as_exact_as_those_of_the_plain_path(case: Case, launched: list[str]):
+    assert_at_most_twice_the_plain_error(case, torch.bfloat16)
+    assert set(launched) == {"attention_rows" if isinstance(case, AttentionCase) else "edge_update_rows"}
+
+
+@pytest.mark.parametrize("case", [attention(5, 24, 128), edge_update(9, 128)], ids=str)
+def test_the_order_of_the_warps_changes_no_bit(case: Case):
+    fused, _ = case.functions()
+    inputs, found = case.inputs(torch.bfloat16), []
+    for order in (0, 1, 2, 3):
+        launching.set_emulator(emulated(order))
+        with torch.no_grad():
+            found.append(fused(*inputs))
+    assert all(torch.equal(found[0], other) for other in found[1:])
+
+
+def test_a_row_that_attends_to_nobody_gets_nothing():
+    case = attention(3, 21, 128, masked=True)  # its first row is masked
+    fused, _ = case.functions()
+    with torch.no_grad():
+        messages = fused(*case.inputs(torch.bfloat16))
+    assert (messages[0, 0, 0] == 0).all()
+    assert (messages[0, 0, 1:] != 0).any()
+
+
+def test_a_layer_with_absent_nodes_is_as_exact_as_the_plain_one(launched: list[str]):
+    sizes = {"node_size": 128, "edge_size": 128, "num_heads": 8, "node_hidden_size": 32}
+    layer = RelationalTransformerLayer(**sizes).bfloat16()
+    nodes, edges = torch.randn(2, 21, 128).bfloat16(), torch.randn(2, 21, 21, 128).bfloat16()
+    mask = torch.arange(21) < torch.tensor([[21], [13]])
+    nodes[~mask] = float("nan")
+    ours = layer(nodes, edges, mask)
+    assert launched == ["attention_rows", "edge_update_rows"]
+    with kernels.use_kernels(False):
+        theirs = layer(nodes, edges, mask)
+        exact = layer.double()(nodes.double(), edges.double(), mask)
+    present = mask, mask.unsqueeze(-1) & mask.unsqueeze(-2)
+    for one, other, true, where in zip(ours, theirs, exact, present, strict=True):
+        assert (one - true)[where].norm() <= 2 * (other - true)[where].norm()
+
+
+def test_kernels_are_taken_on_request_only_and_where_they_fit():
+    nodes, edges = torch.empty(2, 24, 192).bfloat16(), torch.empty(2, 24, 24, 192).bfloat16()
+    assert takes_attention(nodes, edges, 12)
+    assert not takes_attention(nodes, edges, 6)
+    assert not takes_attention(nodes.float(), edges.float(), 12)
+    assert not takes_attention(nodes[..., :176], edges[..., :176], 11)
+    ends = nodes[..., :16], nodes[..., :16], torch.empty(8)
+    assert takes_edge_update(edges, *ends, 1e-5)
+    assert not takes_edge_update(edges, *ends, 1e-6)
+    for mode in ("auto", False):
+        with kernels.use_kernels(mode):
+            assert not takes_attention(nodes, edges, 12)
+            assert not takes_edge_update(edges, *ends, 1e-5)
+
+
+@pytest.mark.parametrize(("channels", "most"), [(128, 400), (192, 272)])
+def test_rows_that_fill_the_shared_memory_are_the_longest(channels: int, most: int):
+    nodes = torch.empty(1, 1, channels, dtype=torch.bfloat16)
+    for keys in (most, most + 16):
+        edges = torch.empty(1, 1, keys, channels, dtype=torch.bfloat16)
+        assert takes_attention(nodes, edges, channels // 16) == (keys <= most)
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_nothing_is_spilled_from_registers():
+    for_three_blocks = 168
+    assert compiled(launching.Kernel("edge_update_rows", channels=192)) == (for_three_blocks, 0)
+
+
+def test_chunks_are_whole_rows_and_keep_all_blocks_busy():
+    assert rows_of_chunk(graphs=1, queries=24, keys=24, blocks=264) == 1
+    assert rows_of_chunk(graphs=128, queries=24, keys=24, blocks=264) == 4
+    assert all(capacity(keys, rows_of_chunk(9, keys, keys, 2)) <= 128 for keys in range(1, 128))
+    assert fitting.CHANNELS == (128, 192)

@@ -5,7 +5,7 @@
 namespace rows {
 
 constexpr int kAttentionThreads = 32 * kHeads;
-constexpr float kMinusInfinity = -__builtin_huge_valf();
+__device__ __forceinline__ float minus_infinity() { return __uint_as_float(0xFF800000u); }
 
 // What is attended to: some rows of some graphs of every seed. A seed's tensors follow each other. Rows of queries, keys and
 // values lie their strides apart, of channels by heads.

@@ -68,7 +68,7 @@ __device__ __forceinline__ void score_edges(const Attention& pass, const Chunk& 
         const float lower = dot(add_product_of(queries[1], products[0], 1), add_product_of(keys[1], products[1], 1));
         float sum = (q & 1 ? lower : upper) + __shfl_xor_sync(0xFFFFFFFFu, q & 1 ? upper : lower, 1);
         sum += __shfl_xor_sync(0xFFFFFFFFu, sum, 2);
-        if (q < 2) scores[first + 8 * q + r] = present ? sum * pass.scale : kMinusInfinity;
+        if (q < 2) scores[first + 8 * q + r] = present ? sum * pass.scale : minus_infinity();
     }
 }
 
@@ -99,7 +99,7 @@ __device__ __forceinline__ void normalize_rows(const Attention& pass, const Chun
             const int row = min(first + u, chunk.rows - 1);
             row_scores[u] = scores + row * given.keys;
             weights[u] = shared.weights_of(row, head);
-            largest[u] = kMinusInfinity, total[u] = 0.0f;
+            largest[u] = minus_infinity(), total[u] = 0.0f;
         }
         for (int j = lane; j < given.keys; j += 32)
 #pragma unroll
@@ -107,7 +107,7 @@ __device__ __forceinline__ void normalize_rows(const Attention& pass, const Chun
 #pragma unroll
         for (int u = 0; u < kScoredRows; ++u) {
             largest[u] = warp_largest(largest[u]);
-            if (largest[u] == kMinusInfinity) largest[u] = 0.0f;  // all weights are zero then
+            if (largest[u] == minus_infinity()) largest[u] = 0.0f;  // all weights are zero then
         }
         for (int j = lane; j < given.keys; j += 32)
 #pragma unroll

@@ -69,6 +69,7 @@ def attend_rows(
     [S, 3 * H * D, E] are contiguous; the mask [S, G, NQ, NK] may have any strides.
     """
     channels = edges.shape[-1]
+    query, key, value, edges = (aligned(tensor) for tensor in (query, key, value, edges))
     sums = query.new_empty(query.shape, dtype=torch.float32)
     packed = packed_weights(weight)
     attended, grid = attended_by(query, key, value, edges, packed, mask, (0, edges.shape[1], 0, edges.shape[2]))
@@ -91,7 +92,8 @@ def differentiate_rows(
     Attended are queries, keys, values, edges, weight and mask as in `attend_rows`; given are g [S, G, NQ, H * D], u
     [S, G, NQ, H, E], log-sum-exp [S, G, NQ, H] and delta, likewise, all contiguous.
     """
-    query, key, value, edges, weight, mask = attended
+    query, key, value, edges = (aligned(tensor) for tensor in attended[:4])
+    weight, mask = attended[4:]
     channels = edges.shape[-1]
     packed = packed_weights(weight)
     of, grid = attended_by(query, key, value, edges, packed, mask, part)
@@ -134,6 +136,13 @@ def attended_by(
         capacity=capacity(keys, rows),
     )
     return attended, (min(blocks, some_graphs * -(-some_rows // rows)), seeds)
+
+
+def aligned(tensor: Tensor) -> Tensor:
+    """The tensor itself if its rows begin at multiples of 16 bytes, as the kernels load them, else a copy."""
+    if tensor.data_ptr() % 16 == 0 and tensor.stride(2) % 8 == 0:
+        return tensor
+    return tensor.clone(memory_format=torch.contiguous_format)
 
 
 def packed_weights(weight: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from relational_transformer.nn.kernels.whole_layer.launching import Block, Kerne
 from relational_transformer.nn.kernels.whole_layer.layouts import pairs, tiles
 from relational_transformer.nn.kernels.whole_layer.parameters import EDGE_HIDDEN, MESSAGE_HIDDEN
 
+from .attention import aligned
 from .chunks import blocks_at_once
 
 THREADS, BLOCKS = 128, 3
@@ -43,6 +44,7 @@ def update_edge_rows(
     Edges, receivers and senders [S, G, N, M] are contiguous; the parameters are those of `edge_update`, [S, ...].
     """
     seeds, graphs, nodes, _, channels = edges.shape
+    edges = aligned(edges)
     matrices, vectors = packed_parameters(parameters, edges)
     hidden, statistics = kept or (None, None)
     tensors = {"edges": edges, "receivers": receivers, "senders": senders, "matrices": matrices, "vectors": vectors}

@@ -39,8 +39,11 @@ $(VENV)/.installed: $(VENV)/.torch pyproject.toml
 
 # A small RT learns breadth-first search on 16 nodes and is tested on 64. It is too small for several threads.
 train: setup
-	OMP_NUM_THREADS=1 $(BIN)/rt train bfs --protocol quick --hidden-size 48 --num-heads 3 --num-layers 2 --learning-rate 1e-3 \
-		--examples 1600 --validation-interval 160 --out runs/make-train
+	@echo "A small relational transformer learns breadth-first search on graphs of 16 nodes, and is tested on 64 nodes."
+	@OMP_NUM_THREADS=1 $(BIN)/rt train bfs --protocol quick --hidden-size 48 --num-heads 3 --num-layers 2 \
+		--learning-rate 1e-3 --examples 1600 --validation-interval 160 --out runs/make-train
+	@echo "Its steps on a new graph:  $(BIN)/rt look runs/make-train"
+	@echo "Where it goes wrong:       $(BIN)/rt evaluate runs/make-train --hints --nodes 64"
 
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not gpu" -n 2 $(PYTEST_ARGUMENTS)

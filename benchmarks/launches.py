@@ -126,7 +126,7 @@ def pieces_of_step(task: str, model: str, precision: Any, seeds: int) -> tuple[i
             models[0], fleet, split, Adam(fleet, settings.learning_rate), batch_size=settings.batch_size,
             precision=precision, compiled=True,
         )  # fmt: skip
-        leave_out_kernels(engine, precision)
+        leave_out_kernels(engine)
         engine.load(draw(tuple(range(seeds)), 0, 1, settings.batch_size, len(split), split.num_steps - 1, 0.5))
         hints = max(engine.buckets)
         engine._forward(hints)
@@ -137,13 +137,10 @@ def pieces_of_step(task: str, model: str, precision: Any, seeds: int) -> tuple[i
     return hints, [piece for piece in pieces if piece.calls]
 
 
-def leave_out_kernels(engine: TrainingStep, precision: str) -> None:
+def leave_out_kernels(engine: TrainingStep) -> None:
     """Where layers would be kernels on a Hopper card, cut the steps there."""
-    fused = engine._fused
-    if precision != "bf16" or not len(fused.layers.layers):
-        return
-    left_out = LeftOut(fused.layers.layers, engine.split.num_nodes, CPU, prefix=fused.layers.prefix)
-    fused.layers = left_out
+    if (fused := engine._fused) is not None:
+        fused.layers = LeftOut(fused.layers.layers, engine.split.num_nodes, CPU, prefix=fused.layers.prefix)
 
 
 def replace_pointers(stack: ExitStack) -> None:

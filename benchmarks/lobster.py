@@ -2,9 +2,9 @@
 
     python benchmarks/lobster.py --model rt --fleets 1:tf32 20:bf16
 
-trains fleets of so many seeds in that precision and prints graphs a second over all seeds, the floating-point
-operations a second that this is (without padding), the hours that the whole protocol would take at this speed, the
-seconds of one validation, of getting going (compiling, capturing), and the peak memory.
+trains fleets, each given as its number of seeds and its precision. It prints graphs a second over all seeds, the
+floating-point operations a second that this is (without padding), the hours that the whole protocol would take at this
+speed, the seconds of one validation and those before the first step (compiling, capturing), and the peak memory.
 """
 
 import argparse

@@ -3,10 +3,10 @@
     OMP_NUM_THREADS=1 python benchmarks/sokoban.py environment
     python benchmarks/sokoban.py training --models transformer rt --games 64 256 --precisions tf32 bf16
 
-The first prints steps a second of so many games at once, without and with observations; the anchor is one game at a
+The first prints steps a second of several games at once, without and with observations; the anchor is one game at a
 time. The second trains for some seconds and prints steps a second over all seeds, the time of an update, the minutes
-that ten million steps of every seed would take, the time to get going (compiling, capturing) and the peak memory; the
-anchor is the original recipe's one game.
+that ten million steps of every seed would take, the time before the first update (compiling, capturing) and the peak
+memory; the anchor is the original recipe's one game.
 """
 
 import argparse
@@ -80,7 +80,7 @@ def environment(arguments: argparse.Namespace, levels: Levels, device: torch.dev
 def measure_training(
     model: Model, recipe: Recipe, precision: Precision, num_seeds: int, levels: Levels, arguments: argparse.Namespace
 ) -> tuple[float, float, bool]:
-    """Updates a second, seconds to get going, and whether steps were recomputed."""
+    """Updates a second, seconds before the first one, and whether steps were recomputed."""
     device, seeds = levels.agent.device, tuple(range(num_seeds))
     torch.set_float32_matmul_precision("highest" if precision in ("fp32", "fp64") else "high")
     agents = [initialise(lambda: Agent(model), seed) for seed in seeds]
@@ -151,7 +151,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=["transformer", "rt"], choices=get_args(Model))
     parser.add_argument("--precisions", nargs="+", default=["tf32"], choices=get_args(Precision))
     parser.add_argument("--window", type=int, default=RECIPES["batched"].window, help="steps between two updates")
-    parser.add_argument("--size-classes", type=int, default=RECIPES["batched"].size_classes, help="at most so many")
+    parser.add_argument("--size-classes", type=int, default=RECIPES["batched"].size_classes, help="the most classes")
     parser.add_argument("--seeds", type=int, default=1, help="seeds trained together")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=torch.cuda.is_available())
     parser.add_argument("--anchor", action=argparse.BooleanOptionalAction, default=True, help="also train one game")

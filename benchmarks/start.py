@@ -41,6 +41,8 @@ from relational_transformer.training import CLRSTask, TrainConfig
 from relational_transformer.training.data import load_split, make_split
 from relational_transformer.training.evaluation import Evaluator
 from relational_transformer.training.fresh import FreshData
+from relational_transformer.training.fused_evaluation import FusedEvaluation
+from relational_transformer.training.fused_step import FusedSteps
 from relational_transformer.training.mixed_step import MixedSteps
 from relational_transformer.training.task import TrainingSet, network_of
 
@@ -99,14 +101,14 @@ def traced_pieces(config: TrainConfig) -> list[TimedPiece]:
         data = (FreshData if config.protocol.is_modern else TrainingSet)(config, start)
         data.load(0, 0)
         for size in data.steps.sizes if isinstance(data.steps, MixedSteps) else (data.steps,):
-            size._fused.layers = left_out(size._fused.layers)
+            leave_out_layers(size._fused)
             size.recompute = False
             size._train(min(HINTS, max(size.buckets)))
         data.head(1)
         few = replace(config.protocol, validation_examples=1, evaluation_examples=1)
         split = load_split(models[0], make_split(config.task, "val", few), CPU)
         evaluator = Evaluator(models[0], split, len(models), "bf16", compiled=True)
-        evaluator._fused.layers = left_out(evaluator._fused.layers)
+        leave_out_layers(evaluator._fused)
         evaluator.scores(fleet.parameters)
     return [piece for piece in pieces if piece.calls]
 
@@ -145,8 +147,10 @@ def name_of(function: Any) -> str:
     return function.__name__.strip("_")
 
 
-def left_out(layers: kernels.KernelLayers) -> Layers:
-    return Layers(layers.layers, layers.num_nodes, CPU, prefix=layers.prefix)
+def leave_out_layers(fused: FusedSteps | FusedEvaluation | None) -> None:
+    """Where layers would be kernels on a Hopper card, run none."""
+    if fused is not None:
+        fused.layers = Layers(fused.layers.layers, fused.layers.num_nodes, CPU, prefix=fused.layers.prefix)
 
 
 def compiled(piece: Piece) -> Cost:

@@ -2,10 +2,10 @@
 
     python benchmarks/training.py --fleets 1:tf32 20:tf32 80:bf16
 
-trains fleets of so many seeds in that precision for some steps and prints examples a second over all seeds, the time
-of one hint step of a fleet (forward and backward), of a validation, the time to get going (compiling, capturing) and
-the peak memory, fused kernels on and off. `--at-once 8` trains eight such fleets, each on a stream of its own.
-Several of these programs may get going at the same time and measure in turns: give them the same `--turns FILE`.
+trains fleets, each given as its number of seeds and its precision, for some steps. It prints examples a second over all
+seeds, the time of one hint step of a fleet (forward and backward) and of a validation, the time before the first step
+(compiling, capturing) and the peak memory. `--at-once 8` trains eight such fleets, each on a stream of its own. Several
+of these programs may start at the same time and measure in turns: give them the same `--turns FILE`.
 
 The anchors are the authors' published code on the same kinds of hardware: 12.8 examples/s on an H200, 2.8 on two CPU
 cores (4.5 with the whole step jitted).
@@ -164,7 +164,7 @@ def main() -> None:
     parser.add_argument("--model", default="rt")
     parser.add_argument("--fleets", nargs="+", default=["1:fp32"], help="SEEDS:PRECISION, several of them")
     parser.add_argument("--kernels", choices=MODES, default="both", help="fused kernels (CUDA only)")
-    parser.add_argument("--at-once", type=int, default=1, help="so many such fleets, each on a stream of its own")
+    parser.add_argument("--at-once", type=int, default=1, help="fleets at a time, each on a stream of its own")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--layers", type=int, help="other than the model's own number")
     parser.add_argument("--examples", type=int, default=10_000, help="size of the training set")

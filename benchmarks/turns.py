@@ -8,7 +8,7 @@ from pathlib import Path
 
 @contextmanager
 def turn(path: Path | None) -> Iterator[None]:
-    """Say that all is ready, wait until nobody else has the file locked, and keep it locked. Without a file, go on."""
+    """Say that all is ready, wait until no other process locks the file, and keep it locked. Without a file, go on."""
     if path is None:
         yield
         return

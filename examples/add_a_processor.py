@@ -43,7 +43,7 @@ class Gossip(Processor):
         return GraphState(self.update(torch.cat([nodes, heard], dim=-1)))
 
 
-PROCESSORS["gossip"] = Gossip
+PROCESSORS["gossip"] = f"{__name__}.Gossip"
 
 
 def draw(network: Network, count: int, num_nodes: int, seed: int) -> Batch:

@@ -94,7 +94,7 @@ def train(variant: Variant, seed: int, steps: int) -> Model:
 
 @torch.no_grad()
 def errors(model: nn.Module, count: int) -> list[float]:
-    """Mean absolute errors on so many new graphs of each size."""
+    """Mean absolute errors on `count` new graphs of each size."""
     found = []
     for num_nodes in TESTED:
         torch.manual_seed(num_nodes)

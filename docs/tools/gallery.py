@@ -2,20 +2,22 @@
 algorithms, or for those that are named, and puts it into `results/gallery/TASK`: configuration, metrics, result, and
 the best parameters alone. What is there already is left as it is.
 
-All have one recipe: `rt train TASK --protocol quick` with the settings below, which is made for one core of a CPU. Long
-trajectories get fewer examples.
+All have one recipe, made for one core of a CPU: `rt train TASK --protocol modern` with a small model and small
+graphs, which have short trajectories, so that a minute is enough for many examples of every algorithm.
 """
 
 import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 import torch
 
 from relational_transformer.clrs.checks import check_name
-from relational_transformer.clrs.classes import ALGORITHMS
-from relational_transformer.clrs.task_sizes import TASK_SIZES
+from relational_transformer.clrs.classes import ALGORITHMS, STRING_MATCHERS
+from relational_transformer.clrs.samples.modern import training_lengths
+from relational_transformer.clrs.samples.sampling import sample
 from relational_transformer.fleet.adam import Schedule
 from relational_transformer.processors.settings import find_settings
 from relational_transformer.runs.checkpoint import read_checkpoint, save_checkpoint
@@ -29,32 +31,43 @@ GALLERY = REPOSITORY / "results" / "gallery"
 RUNS = REPOSITORY / "runs" / "gallery"
 
 SETTINGS = replace(
-    find_settings("rt"),
-    hidden_size=32, num_heads=2, num_layers=2, batch_size=8, learning_rate=3e-3, gradient_clip=1.0,
+    find_settings("rt", modern=True),
+    hidden_size=32, num_heads=4, num_layers=1, batch_size=16, learning_rate=3e-3, edge_pointers="bound",
 )  # fmt: skip
 SCHEDULE = Schedule(warmup_steps=20, decay="cosine")
-STEPS = 30_000
-"""Steps of the algorithm in training, one example counted once."""
-LEAST, MOST = 400, 4_000
-"""Training examples."""
-VALIDATIONS = 10
-LEAST_EVALUATED = 16
-"""Graphs of a validation; algorithms with few outputs have up to 64."""
+LENGTHS = (4, 7, 10)
+"""Sizes of the training examples. Examples of string matchers have 20 characters, as in the protocol."""
+STEPS = 4_500
+"""Steps of the algorithm in training, one batch counted once."""
+MOST = 600
+"""Updates."""
+VALIDATIONS = 5
+EVALUATED = 16
+"""Graphs of a validation; algorithms with few outputs have 32 or 64."""
+TESTED, TEST_NODES = 8, 32
+"""Graphs of the test, likewise, and their nodes."""
 
 
 def config_of(task: str) -> TrainConfig:
     """The run of an algorithm."""
-    examples = min(MOST, max(LEAST, round(STEPS / (TASK_SIZES[task].train_hints - 1))))
-    part = examples // VALIDATIONS // SETTINGS.batch_size * SETTINGS.batch_size
+    lengths = training_lengths(task) if task in STRING_MATCHERS else LENGTHS
+    updates = min(MOST, STEPS / steps_of(task, lengths))
+    part = round(updates / VALIDATIONS / len(lengths)) * len(lengths) * SETTINGS.batch_size
     protocol = replace(
-        PROTOCOLS["quick"],
+        PROTOCOLS["modern"],
+        train_lengths=lengths,
         examples=part * VALIDATIONS,
         validation_interval=part,
-        evaluation_examples=1,
-        minimum_evaluation_examples=8,  # of the test
-        validation_examples=max(1, LEAST_EVALUATED // MULTIPLIERS.get(task, 1)),
+        validation_examples=max(1, EVALUATED // MULTIPLIERS.get(task, 1)),
+        test_nodes=TEST_NODES,
+        evaluation_examples=max(1, TESTED // MULTIPLIERS.get(task, 1)),
     )
     return TrainConfig(task, "rt", SETTINGS, protocol, seeds=(0,), precision="fp32", compile="off", schedule=SCHEDULE)
+
+
+def steps_of(task: str, lengths: tuple[int, ...]) -> float:
+    """The steps of an example, in the mean over some of each size."""
+    return fmean(sample(task, 32, length, 4, protocol="modern").lengths.mean() - 1 for length in lengths)
 
 
 def publish(run: RunFolder, folder: Path) -> None:

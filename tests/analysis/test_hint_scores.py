@@ -11,7 +11,7 @@ from relational_transformer.analysis.rollout import roll_out
 from relational_transformer.clrs import ALGORITHMS, sample
 from relational_transformer.clrs.spec import Type
 from relational_transformer.reasoning.build import build_network
-from relational_transformer.reasoning.scores import score_hints
+from relational_transformer.reasoning.scores import count_all, score_all
 from relational_transformer.training import evaluation
 from relational_transformer.training.data import load_split
 from tests.analysis.test_rollout import PROTOCOLS, length_of
@@ -131,17 +131,18 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch, algorithm: str):
         assert (ours.first, ours.first_step) == (other.first, other.first_step)
 
 
-def test_scores_by_step_make_up_the_score_of_a_hint():
+def test_scores_by_step_are_those_of_the_predictions_of_that_step():
     data = sample("bellman_ford", 5, 6, 0)
     network = build_network("bellman_ford", SETTINGS)
     found = score_steps([network], data, CPU)
     batch = load_split(network, data, CPU).examples
     steps = list(roll_out(network, batch))
-    logits = {key: torch.stack([step.logits[key] for step in steps]) for key in steps[0].logits}
-    expected = score_hints(network.hints, logits, batch.hints, batch.lengths)
-    for name in ("pi_h", "msk"):
-        weighted = sum(value * count for value, count in zip(by_name(found)[name].by_step, found.running, strict=True))
-        assert weighted / sum(found.running) == pytest.approx(float(expected[name]))
+    for number, step in enumerate(steps):
+        truth = {key: hint[number + 1] for key, hint in batch.hints.items()}
+        counts = count_all(network.hints, step.logits, truth, example_mask=batch.lengths > number + 1)
+        for name, score in score_all(network.hints, counts).items():
+            if name in ("pi_h", "msk"):
+                assert by_name(found)[name].by_step[number] == pytest.approx(float(score))
 
 
 def test_every_step_lies_in_one_range_and_the_ends_in_one_more():

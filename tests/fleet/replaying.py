@@ -1,5 +1,6 @@
 """CUDA graphs on a CPU: a capture notes every operation with the tensors that it reads and writes, a replay does the
-same operations on the same tensors again. So a replay sees what has changed at an address since, and no Python.
+same operations on the same tensors again. So a replay sees what has changed at an address since, and no Python. Kernels
+of layers that run in the emulator are noted with the addresses that they were given.
 
 What CUDA refuses during a capture is refused here, too: reading a number of the device, data of the host, chance.
 """
@@ -12,8 +13,11 @@ from unittest import mock
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+
+from relational_transformer.nn.kernels.whole_layer import launching
 
 CUDA = SimpleNamespace(type="cuda", index=0)
 """Stands for the device."""
@@ -27,6 +31,21 @@ class Recorder(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.operations: list[tuple[Any, tuple[Any, ...], dict[str, Any], list[Any]]] = []
+        self.emulator = launching._on_cpu
+
+    def __enter__(self) -> Any:
+        if self.emulator is not None:
+            launching.set_emulator(self._launch)
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        launching.set_emulator(self.emulator)
+
+    def _launch(self, *arguments: Any) -> None:
+        assert self.emulator is not None
+        self.emulator(*arguments)
+        self.operations.append((self.emulator, arguments, {}, []))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func._schema.name.removeprefix("aten::") in REFUSED or torch.Tag.nondeterministic_seeded in func.tags:
@@ -56,6 +75,8 @@ class FakeGraph:
     def replay(self) -> None:
         for func, args, kwargs, before in self.recorder.operations:
             made = tree_leaves(func(*args, **kwargs))
+            if not isinstance(func, OpOverload):
+                continue
             for result, place, described in zip(made, before, func._schema.returns, strict=False):
                 if described.alias_info is None and isinstance(place, Tensor):  # no view, and not in place
                     place.copy_(result)

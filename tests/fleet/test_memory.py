@@ -36,6 +36,7 @@ def test_how_a_run_is_trained_depends_on_all_memory_and_whether_it_begins_on_wha
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=1_000))
     monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 10, "SC_PAGE_SIZE": 100}.__getitem__)
     monkeypatch.setattr(memory, "free_bytes", lambda device: 100)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     for device in (CPU, card):
         assert [is_too_much_to_keep(needed, device) for needed in (599, 601)] == [False, True]
     check_room(90, card)
@@ -43,6 +44,15 @@ def test_how_a_run_is_trained_depends_on_all_memory_and_whether_it_begins_on_wha
         MemoryTakenError, match=r"training needs 0\.0 GiB of cuda:0, of which others have left 0\.0 GiB"
     ):
         check_room(91, card)
+
+
+def test_memory_of_runs_that_have_ended_is_given_back_before_another_is_refused(monkeypatch):
+    """The pool of a graph that is gone is neither free nor in the cache until the cache is emptied."""
+    free = [100]
+    monkeypatch.setattr(memory, "free_bytes", lambda device: free[0])
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: free.__setitem__(0, 1_000))
+    check_room(900, torch.device("cuda", 0))
+    assert free == [1_000]
 
 
 def test_what_the_caches_of_files_hold_is_free(monkeypatch):

@@ -69,7 +69,7 @@ def test_saying_it_twice_is_one_clear_line(tmp_path: Path, capsys):
 def test_attention_is_a_choice_of_rt_alone(tmp_path: Path, capsys):
     out = tmp_path / "run"
     assert cli.main([*ARGUMENTS, "--attention", "edges", "--out", str(out)]) == 2
-    assert capsys.readouterr().err == "rt: --attention is an option of rt: gat always hears its neighbours alone\n"
+    assert capsys.readouterr().err == "rt: --attention is an option of rt: gat always attends to its neighbours alone\n"
     assert not out.exists()
 
 

@@ -60,6 +60,8 @@ def use_pages(folder: Path, script: Path, pages: dict[str, tuple[str, int]]) -> 
         address = f"http://127.0.0.1:{server.server_address[1]}/probe.html"
         with open(folder / "stderr.txt", "w") as said:
             browser = subprocess.Popen([*command, address], stdout=subprocess.DEVNULL, stderr=said)
+            # A browser that dies is not waited for.
+            threading.Thread(target=lambda: (browser.wait(), done.set()), daemon=True).start()
             try:
                 done.wait(LONGEST)
             finally:

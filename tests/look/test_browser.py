@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from relational_transformer.look.page import make_page
+from relational_transformer.processors import Settings
 from tests.look.browser import Seen, use_pages
 from tests.look.networks import Page, read_page, untrained
 
@@ -35,6 +37,8 @@ def texts() -> dict[str, str]:
     pages = {task: make_page(task, [untrained(task)], nodes=(NODES,)) for task in TASKS}
     pages["alone"] = make_page("dijkstra", nodes=(NODES,))
     pages["alike"] = make_page("bfs", [untrained("bfs", alike=True)], nodes=(NODES,))
+    layers = untrained("bellman_ford", settings=Settings(hidden_size=16, num_heads=4, num_layers=3))
+    pages["layers"] = make_page("bellman_ford", [layers], nodes=(NODES,))
     pages["two runs"] = make_page("bfs", [untrained("bfs", "one"), untrained("bfs", "<b>two", seed=1)], nodes=(NODES,))
     pages |= {f"sixteen, {task}": make_page(task) for task in SIXTEEN}
     modern = untrained("quicksort", protocol="modern")
@@ -79,7 +83,7 @@ def cells_of(page: Page, stop: int, *, fresh: bool) -> list[str]:
     return found
 
 
-ALL = [*TASKS, "alone", "alike", "two runs", "two sizes, modern", *(f"sixteen, {task}" for task in SIXTEEN)]
+ALL = [*TASKS, "alone", "alike", "layers", "two runs", "two sizes, modern", *(f"sixteen, {task}" for task in SIXTEEN)]
 
 
 def test_nothing_is_complained_of(browser):
@@ -112,18 +116,18 @@ def test_slider_keys_and_play_move_through_the_steps(browser, name: str):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_key_leads_to_the_next_new_mistake(browser, texts, task: str):
+def test_a_key_leads_to_the_next_new_mistake_of_what_is_shown(browser, texts, task: str):
     page = read_page(texts[task])
     scene = page.facts["scenes"][0]
     wrong = {name: page.array(place) for name, place in scene["runs"][0]["wrong"].items()}
-    stages = {one["name"]: one["stage"] for one in page.facts["features"]}
-    steps = [
-        step
-        for step in range(1, scene["steps"])
-        for name in wrong
-        if stages[name] == "hint" and wrong[name][step].any()
-    ]
+    hints = [one["name"] for one in page.facts["features"] if one["stage"] == "hint" and one["shown"]]
+    steps = [step for step in range(1, scene["steps"]) for name in hints if wrong[name][step].any()]
     assert browser.pages[task]["after_m"] == (steps[0] if steps else scene["steps"])
+    if steps:
+        assert f"first mistake: step {steps[0]}" in browser.pages[task]["first_mistakes"]
+    of_result = any(wrong[one["name"]].any() for one in page.facts["features"] if one["stage"] == "output")
+    expected = "first mistake: in the result" if of_result else "no mistake"
+    assert browser.pages[task]["first_without_hints"] == expected
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -131,7 +135,7 @@ def test_a_page_fits_its_screen_and_can_be_heard(browser, name: str):
     seen = browser.pages[name]
     assert seen["width"] <= width_of(name), "the page is wider than the screen"
     assert seen["smallest_letters"] >= 8.5, "pixels"
-    assert seen["cut_off"] == 0
+    assert (seen["cover"], seen["cut_off"]) == (0, 0), "flags on each other, and what leaves a picture"
     assert seen["end_is_free"] is True, "the player covers the end of the page"
     assert all(width > 150 and layers == 7 for width, layers, _ in seen["pictures"])
     assert all(": " in label for *_, label in seen["pictures"])
@@ -165,7 +169,8 @@ def test_a_head_is_the_same_below_the_picture_and_below_the_table(browser, texts
 def test_hovering_explains_chips_switch_and_colours_turn(browser, name: str):
     seen = browser.pages[name]
     assert seen["tooltip"].startswith(("node ", "pair "))
-    assert seen["tooltip_gone"] is True
+    assert seen["tooltip_gone"] == [True] * 5, "after Escape, a step, and a tap elsewhere, and there in between"
+    assert seen["arrows_scroll_a_wide_table"] is True
     assert seen["chip_changes_picture"] is True
     light, dark = seen["backgrounds"]
     assert light != dark
@@ -175,8 +180,35 @@ def test_hovering_explains_chips_switch_and_colours_turn(browser, name: str):
 def test_attention_is_drawn_as_lines_and_as_squares(browser, texts, task: str):
     seen, nodes = browser.pages[task], read_page(texts[task]).facts["scenes"][0]["nodes"]
     assert seen["squares"] == 2 * nodes**2
-    is_matrix = read_page(texts[task]).facts["view"] == "matrix"
-    assert (seen["attention_lines"] > 0) != is_matrix
+    assert seen["attention_lines"] > 0
+
+
+def test_the_last_layer_and_head_are_drawn_as_the_data_says(browser, texts):
+    """At step 2, which the second call of the layers made."""
+    page, seen = read_page(texts["layers"]), browser.pages["layers"]
+    (run,) = page.facts["scenes"][0]["runs"]
+    weights, lengths = page.array(run["attention"])[1, 2, 3], page.array(run["norms"])[1]
+    for drawn, data in zip(seen["opacities"], (weights, lengths), strict=True):
+        assert [place for place, _ in drawn] == [f"{i},{j}" for i in range(NODES) for j in range(NODES)]
+        expected = 0.04 + 0.96 * np.sqrt(data.ravel() / 255)
+        np.testing.assert_allclose([opacity for _, opacity in drawn], expected, atol=0.001)
+    shares = weights[weights >= 0.08 * 255] / 255
+    np.testing.assert_allclose(sorted(seen["line_widths"]), sorted(1 + 7 * shares), atol=0.051)
+
+
+def test_hovering_tells_weights_lengths_and_whose_value_it_is(browser, texts):
+    page = read_page(texts["layers"])
+    scene = page.facts["scenes"][0]
+    run, (low, high) = scene["runs"][0], scene["runs"][0]["norm_range"]
+    attention, norm, true, said = browser.pages["layers"]["told"]
+    weight = page.array(run["attention"])[1, 2, 3, 2, 1] / 255
+    assert attention == ["node 2 attends to node 1", f"with weight {weight:.2f}"]
+    assert norm[0] == "edge vector of nodes 2 and 1"
+    length = low + page.array(run["norms"])[1, 2, 1] / 255 * (high - low)
+    assert float(norm[1].removeprefix("length ")) == pytest.approx(length, abs=0.0006)
+    for lines, table in ((true, scene["truth"]), (said, run["said"])):
+        (line,) = (line for line in lines if line.startswith("pi_h: "))
+        assert line.startswith(f"pi_h: node {page.array(table['pi_h'])[2, 1]}")
 
 
 def test_edge_vectors_that_are_all_as_long_are_told_and_not_drawn(browser):

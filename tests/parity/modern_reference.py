@@ -14,7 +14,7 @@ from torch import Tensor
 from relational_transformer.clrs.spec import FeatureSpec, Location, Spec, Stage, Type
 from relational_transformer.processors import Settings
 from relational_transformer.reasoning import Batch, Network, build_network
-from relational_transformer.reasoning.published import load_published
+from tests.parity.published_places import load_published
 
 FOLDER = Path(__file__).parent / "modern"
 

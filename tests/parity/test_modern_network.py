@@ -20,7 +20,6 @@ from relational_transformer.reasoning.permutations import (
     point_to_themselves,
     soft_permutation,
 )
-from relational_transformer.reasoning.published import published_places
 from relational_transformer.reasoning.scores import count, count_all, mean_score, score, score_all
 from tests.parity.modern_reference import (
     FILES,
@@ -32,6 +31,7 @@ from tests.parity.modern_reference import (
     messages_tied_as_in_float32,
     narrow,
 )
+from tests.parity.published_places import published_places
 
 # Computed in float64: the files are of float32, whose own rounding is what these bounds leave room for.
 LOSS, LOSS_TERM, VECTORS, FED_HINTS, GRADIENTS, NO_GRADIENT = 1e-6, 3e-6, 5e-6, 5e-6, 3e-6, 1e-6

@@ -8,8 +8,8 @@ import torch
 
 from relational_transformer.processors import MODERN
 from relational_transformer.reasoning import build_network
-from relational_transformer.reasoning.published import published_places
 from tests.parity.modern_reference import OF_NETWORKS, Reference, meta_of
+from tests.parity.published_places import published_places
 
 STATISTICS = json.loads((Path(__file__).parent / "modern" / "init-stats.json").read_text())
 

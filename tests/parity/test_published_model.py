@@ -10,7 +10,7 @@ from torch import Tensor
 
 from relational_transformer.processors import Settings
 from relational_transformer.reasoning import Batch, build_network
-from relational_transformer.reasoning.published import load_published, published_places
+from tests.parity.published_places import load_published, published_places
 
 FILES = sorted(Path(__file__).parent.glob("*.npz"))
 PROCESSORS = {"deepsets": "deep_sets", "pgn_mask": "pgn_masked"}

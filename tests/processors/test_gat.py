@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from relational_transformer.processors import PROCESSORS, GraphState
+from relational_transformer.processors import GraphState, find_processor
 
 SIZE, NODES = 6, 5
 
@@ -17,8 +17,8 @@ def random_step() -> tuple[GraphState, GraphState]:
 @pytest.mark.parametrize("name", ["gat", "gatv2"])
 def test_full_variant_takes_all_pairs_as_adjacent(name: str) -> None:
     torch.manual_seed(1)
-    sparse = PROCESSORS[name](SIZE, 2, 3).double()
-    full = PROCESSORS[f"{name}_full"](SIZE, 2, 3).double()
+    sparse = find_processor(name)(SIZE, 2, 3).double()
+    full = find_processor(f"{name}_full")(SIZE, 2, 3).double()
     full.load_state_dict(sparse.state_dict())
     features, hidden = random_step()
     everyone = torch.ones(2, NODES, NODES, dtype=torch.bool)
@@ -28,7 +28,7 @@ def test_full_variant_takes_all_pairs_as_adjacent(name: str) -> None:
 @pytest.mark.parametrize("name", ["gat", "gatv2"])
 def test_nothing_is_heard_from_a_node_that_is_not_adjacent(name: str) -> None:
     torch.manual_seed(1)
-    processor = PROCESSORS[name](SIZE, 1, 3).double()
+    processor = find_processor(name)(SIZE, 1, 3).double()
     features, hidden = random_step()
     adjacency = torch.ones(2, NODES, NODES, dtype=torch.bool)
     adjacency[:, 0, 3] = adjacency[:, 3, 0] = False

@@ -202,6 +202,7 @@ class TestTwoListsOfNodes:
             ({}, (4, None), r"x\[1\] must be a tensor, got None"),
             ({}, (4, 4, 4), "x must be one or two"),
             ({"in_channels": (4, 4, 4)}, 4, "in_channels must be one or two"),
+            ({"in_channels": -1}, (4, 5), r"got 4 and 5: give in_channels=\(-1, -1\)"),
         ],
     )
     def test_what_does_not_fit_is_named(self, changes: dict, x: int | tuple, message: str):

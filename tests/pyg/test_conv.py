@@ -202,6 +202,10 @@ class TestConventions:
         assert conv.node_input.weight.abs().max() <= 2 / 6**0.5  # the package's initialisation, cut at two sigma
         copied.load_state_dict(conv.state_dict())
         torch.testing.assert_close(copied(*graphs), conv(*graphs))
+        with pytest.raises(ValueError, match="x must have 6 channels in its last axis"):
+            conv(graphs.x[:, :4], graphs.edge_index, graphs.edge_attr, graphs.batch)
+        with pytest.raises(ValueError, match=r"edge_attr must be \[E, 5\]"):
+            conv(graphs.x, graphs.edge_index, graphs.edge_attr[:, :2], graphs.batch)
 
     def test_reset_parameters_starts_again(self):
         conv = RelationalTransformerConv(6, 8, heads=2, edge_dim=5)

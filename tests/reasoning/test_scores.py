@@ -5,7 +5,7 @@ import torch
 
 from relational_transformer.clrs.spec import SPECS, Location, Stage, Type
 from relational_transformer.reasoning import FeatureGroup, group_features
-from relational_transformer.reasoning.scores import count, count_all, mean_score, score, score_all, score_hints
+from relational_transformer.reasoning.scores import count, count_all, mean_score, score, score_all
 
 NODE_MASK = FeatureGroup(Location.NODE, Type.MASK, None, ("x",))
 MASK_ONE = FeatureGroup(Location.NODE, Type.MASK_ONE, None, ("x",))
@@ -95,14 +95,6 @@ def test_two_outputs_of_one_kind_are_scored_apart() -> None:
     truth = {"node_mask_one": torch.tensor([[[1, 0], [0, 1]]])}
     scores = score_all(groups, count_all(groups, logits, truth))
     assert {name: value.item() for name, value in scores.items()} == {"start": 1.0, "end": 0.0}
-
-
-def test_hints_weigh_each_step_by_its_examples() -> None:
-    truth = {"node_mask_one": torch.tensor([[[1, 0], [1, 0]], [[1, 0], [1, 0]], [[0, 1], [1, 0]]]).unsqueeze(-1)}
-    logits = {"node_mask_one": torch.tensor([[[1.0, 0], [0, 1.0]], [[0, 1.0], [0, 1.0]]]).unsqueeze(-1)}
-    # Step 0: one of two right. Step 1: only the first example, whose length is 3, is left, and it is right.
-    value = score_hints([MASK_ONE], logits, truth, torch.tensor([3, 2]))["x"]
-    assert value.item() == pytest.approx((0.5 * 2 + 1.0 * 1) / 3)
 
 
 def test_scalars_are_scored_by_their_squared_error() -> None:

@@ -1,10 +1,12 @@
 """Fleets side by side: those that train do not wait for one that begins, and all end as they do alone."""
 
+import gc
 import os
 import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +16,7 @@ import pytest
 import torch
 
 from relational_transformer.fleet.graphs import MemoryTakenError
-from relational_transformer.runs import RunFolder, Trainer, session
+from relational_transformer.runs import RunFolder, Trainer, session, side_by_side
 from relational_transformer.runs.session import Stopped, train_together
 from relational_transformer.runs.task import Start
 from relational_transformer.training import CLRSTask, TrainConfig
@@ -195,15 +197,16 @@ def test_one_that_is_not_ready_is_left_out_until_it_is(tmp_path):
     assert [result["config"]["task"] for result in results] == list(TASKS)
 
 
+@pytest.mark.parametrize("error", [MemoryTakenError, torch.OutOfMemoryError])
 @pytest.mark.parametrize("aside", [True, False])
-def test_one_that_finds_too_little_memory_begins_when_another_has_ended(tmp_path, aside: bool):
+def test_one_that_finds_too_little_memory_begins_when_another_has_ended(tmp_path, aside: bool, error: type[Exception]):
     runs, seen = runs_in(tmp_path), []
 
     def begin(config: TrainConfig) -> None:
         others = len(seen) - sum(RunFolder(folder).result.exists() for _, folder in runs)
         if config.task == "binary_search" and others:
             refused.append(others)
-            raise MemoryTakenError("too little")
+            raise error("too little")
         seen.append(config.task)
 
     refused: list[int] = []
@@ -281,6 +284,73 @@ def test_one_that_fails_in_a_part_is_not_saved_in_the_middle_of_it(tmp_path, mon
     assert error.value.__notes__ == [f"while training {runs[1][1]}"]
     assert parts_saved(runs[0][1]) > 0
     assert parts_saved(runs[1][1]) == 0
+
+
+@pytest.mark.parametrize("fails_in", ["start", "_train", "finish"])
+def test_one_that_fails_ends_no_other_if_they_are_to_go_on(tmp_path, monkeypatch, caplog, fails_in: str):
+    runs = runs_in(tmp_path)
+    owner: Any = CLRSTask if fails_in == "start" else Trainer
+    done = getattr(owner, fails_in)
+
+    def fail_in_the_second(one: Any, *arguments: Any) -> Any:
+        if one.config.task == "binary_search":
+            raise RuntimeError("no such luck")
+        return done(one, *arguments)
+
+    monkeypatch.setattr(owner, fails_in, fail_in_the_second)
+    with pytest.raises(RuntimeError, match="no such luck") as error:
+        train_together(runs, CPU, at_once=2, aside=True, goes_on=True)
+    assert error.value.__notes__ == [f"while training {runs[1][1]}"]
+    assert [RunFolder(folder).result.exists() for _, folder in runs] == [True, False, True]
+    assert f"{runs[1][1]} has failed; the others go on" in caplog.text
+    monkeypatch.setattr(owner, fails_in, done)
+    alone = [run_to_the_end(task.config, Path(folder))[1] for task, folder in runs_in(tmp_path / "alone")]
+    assert scores(train_together(runs, CPU)) == scores(alone)
+
+
+def test_a_device_that_has_failed_ends_all(tmp_path, monkeypatch):
+    runs, begun = runs_in(tmp_path), []
+
+    def begin(config: TrainConfig) -> None:
+        begun.append(config.task)
+        if config.task == "binary_search":
+            raise torch.AcceleratorError("an illegal memory access was encountered")
+
+    with pytest.raises(torch.AcceleratorError, match="illegal memory access"):
+        train_aside(runs, begin, at_once=2, goes_on=True)
+    assert begun == list(TASKS[:2])
+
+
+def test_one_that_has_failed_keeps_no_trainer(tmp_path, monkeypatch):
+    """A trainer holds the memory of its graphs."""
+    runs, made = runs_in(tmp_path), []
+
+    def fail(trainer: Trainer, most_steps: int) -> None:
+        made.append(weakref.ref(trainer))
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    def collected(config: TrainConfig) -> None:
+        if config.task == "binary_search":
+            gc.collect()
+            assert made[0]() is None
+
+    monkeypatch.setattr(Trainer, "_train", fail)
+    with pytest.raises(torch.OutOfMemoryError):
+        train_aside(runs, collected, at_once=1, goes_on=True)
+    assert len(made) == len(runs)
+
+
+def test_none_begins_when_it_is_too_late_and_those_under_way_go_on(tmp_path, monkeypatch):
+    runs, now = runs_in(tmp_path), [0.0]
+
+    def begin(config: TrainConfig) -> None:
+        if config.task == "binary_search":
+            now[0] = 2.0
+
+    monkeypatch.setattr(side_by_side.time, "time", lambda: now[0])
+    results = train_aside(runs, begin, at_once=2, begin_until=1.0)
+    assert [result["config"]["task"] for result in results] == list(TASKS[:2])
+    assert not RunFolder(runs[2][1]).checkpoint.exists()
 
 
 def test_one_that_cannot_be_saved_does_not_cost_the_others_their_work(tmp_path, monkeypatch):

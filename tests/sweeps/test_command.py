@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from relational_transformer.commands.reproduce import ReproduceArguments, run
 from relational_transformer.commands.terminal import sweeps as terminal
 from relational_transformer.runs import RunFolder
 from relational_transformer.sweeps import EXPERIMENTS, Part, cells_of, plan
-from relational_transformer.sweeps.engines import Ended, EngineOptions
+from relational_transformer.sweeps.engines import Ended, EngineOptions, LocalEngine
 from tests.traps.trap import Traps
 
 
@@ -22,9 +23,10 @@ class Inventing:
 
     def __init__(self, slots: int = 1, fails_on: str = "nothing") -> None:
         self.slots, self.fails_on = slots, fails_on
-        self.submitted, self.ended, self.closed = [], [], False
+        self.runs, self.submitted, self.ended, self.closed = [], [], [], False
 
     def submit(self, run) -> None:
+        self.runs.append(run)
         self.submitted.append(run.config.model)
         self.ended.append(Ended(run, "no such luck") if run.config.model == self.fails_on else Ended(run))
         if run.config.model != self.fails_on:
@@ -50,7 +52,7 @@ class Inventing:
 def engine(monkeypatch: pytest.MonkeyPatch):
     """Use the engine that a test makes."""
 
-    def use(engine: Inventing) -> Inventing:
+    def use(engine: Any) -> Any:
         monkeypatch.setattr(terminal, "open_engine", lambda options: engine)
         return engine
 
@@ -92,6 +94,26 @@ def test_cheap_runs_are_first_alone_and_last_side_by_side(engine, tmp_path: Path
     used = engine(Inventing(slots))
     reproduce(tmp_path, models=("untuned_deep_sets", "deep_sets"), tasks=("bellman_ford",))
     assert used.submitted == expected
+
+
+def test_runs_may_begin_in_the_given_order_of_their_tasks(engine, tmp_path: Path):
+    used, tasks = engine(Inventing(slots=2)), ("minimum", "bubble_sort", "bfs")
+    reproduce(tmp_path, "modern", models=("rt",), tasks=tasks, order="given")
+    assert [run.config.task for run in used.runs] == list(tasks)
+
+
+def test_the_scores_of_a_run_are_printed_when_it_has_ended(engine, tmp_path: Path, capsys):
+    engine(Inventing())
+    reproduce(tmp_path, models=("deep_sets",), tasks=("bellman_ford",))
+    line = "[1/1] done: deep_sets on bellman_ford, seeds 0 to 1: test 50.00%, 50.00% in 1:00 min"
+    assert line in capsys.readouterr().err.splitlines()
+
+
+def test_runs_that_were_not_begun_are_told_and_the_command_fails(engine, tmp_path: Path, capsys):
+    engine(LocalEngine(["cpu"], begin_until=0.0))
+    with pytest.raises(SystemExit, match="1"):
+        reproduce(tmp_path, models=("deep_sets",), tasks=("bellman_ford",))
+    assert "[0/1] not begun: deep_sets on bellman_ford, seeds 0 to 1" in capsys.readouterr().err.splitlines()
 
 
 @pytest.mark.parametrize("options", [{"processes": 0}, {"at_once": 0}, {"engine": "ray", "at_once": 3}])

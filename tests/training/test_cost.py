@@ -3,9 +3,11 @@
 import pytest
 
 from relational_transformer.clrs import ALGORITHMS, sample
-from relational_transformer.clrs.task_sizes import TASK_SIZES
+from relational_transformer.clrs.samples.modern import training_lengths
+from relational_transformer.clrs.task_sizes import MODERN_HINTS, TASK_SIZES
 from relational_transformer.processors.settings import TUNED, find_settings
 from relational_transformer.sweeps import Part, cells_of, find_experiment
+from relational_transformer.training import task as cost
 from relational_transformer.training.task import flop, flop_of_step
 
 
@@ -47,8 +49,23 @@ def test_the_sizes_of_tasks_are_those_of_the_data(task: str):
     assert TASK_SIZES[task] == pytest.approx(measured, abs=0.01)
 
 
+@pytest.mark.parametrize("task", ["bfs", "bellman_ford", "naive_string_matcher", "optimal_bst"])
+def test_the_hints_of_the_modern_protocol_are_those_of_its_data(task: str):
+    samples = [sample(task, 1000, length, 0, protocol="modern") for length in training_lengths(task)]
+    assert MODERN_HINTS[task] == pytest.approx([found.lengths.mean() for found in samples], abs=0.01)
+
+
 def test_every_algorithm_has_its_size():
-    assert set(TASK_SIZES) == set(ALGORITHMS)
+    assert set(TASK_SIZES) == set(MODERN_HINTS) == set(ALGORITHMS)
+    assert all(len(hints) == len(training_lengths(task)) for task, hints in MODERN_HINTS.items())
+
+
+def test_the_cost_of_a_table_is_known_without_making_examples(monkeypatch):
+    def refuse(*arguments, **options):
+        raise AssertionError("an example was made")
+
+    monkeypatch.setattr(cost, "sample", refuse)
+    assert all(flop(cell.config) > 0 for cell in cells_of(find_experiment("modern"), Part(tasks=("bfs", "dfs"))))
 
 
 def test_a_run_by_the_modern_protocol_costs_what_its_sizes_do():
@@ -58,3 +75,12 @@ def test_a_run_by_the_modern_protocol_costs_what_its_sizes_do():
     assert modern < paper
     step = flop_of_step("insertion_sort", find_settings("rt", modern=True), "modern")
     assert modern == pytest.approx(step * 15 * (3 * 320_000 * edges + 200 * 64 + 32 * 63 / 15 * 16), rel=0.02)
+
+
+def test_examples_that_have_four_nodes_at_every_length_cost_the_same():
+    few, many = (
+        config_of("segments_intersect", seeds=1, examples=examples, protocol="modern") for examples in (3_200, 6_400)
+    )
+    validated = 64 * 64 * 2 * 4  # twice a part, four steps
+    step = flop_of_step("segments_intersect", few.settings, "modern")
+    assert flop(many) - flop(few) == pytest.approx(step * (3 * 3_200 * 4 + validated), rel=1e-6)

@@ -10,16 +10,18 @@ from torch import Tensor
 from relational_transformer.clrs.samples.sampling import sample
 from relational_transformer.fleet import pieces
 from relational_transformer.fleet.fleet import Fleet, initialise
-from relational_transformer.fleet.pieces import over_seeds
+from relational_transformer.fleet.pieces import Pieces, over_seeds
 from relational_transformer.fleet.precision import Precision, for_computing, set_precision
 from relational_transformer.nn import kernels
+from relational_transformer.nn.kernels import KernelLayers
 from relational_transformer.processors.settings import Settings, find_settings
 from relational_transformer.reasoning.build import build_network
 from relational_transformer.reasoning.folded_steps import answer
-from relational_transformer.training import evaluation
+from relational_transformer.reasoning.network import Network
+from relational_transformer.training import evaluation, fused_evaluation
 from relational_transformer.training.data import load_split
 from relational_transformer.training.evaluation import Chunk, Evaluator
-from relational_transformer.training.fused_step import KernelLayers
+from relational_transformer.training.fused_evaluation import FusedEvaluation
 from tests.nn.kernels.whole_layer.emulation import COMPILER, emulator_in_use
 from tests.training.small import SETTINGS
 
@@ -37,7 +39,7 @@ def make(task: str, settings: Settings, precision: Precision, compiled: bool = F
 
 
 @pytest.fixture
-def plain_layers(monkeypatch):
+def _plain_layers(monkeypatch):
     """Plain layers in any precision in the place of kernels, and chunks of few examples."""
 
     def inference(self: KernelLayers, parameters: list[dict[str, Tensor]]) -> Callable[..., tuple[Tensor, Tensor]]:
@@ -48,15 +50,16 @@ def plain_layers(monkeypatch):
 
         return run
 
+    def use_any_precision(pieces: Pieces, network: Network, num_nodes: int, precision: Precision) -> FusedEvaluation:
+        monkeypatch.setattr(fused_evaluation, "for_computing", lambda values, _: for_computing(values, precision))
+        return FusedEvaluation(pieces, network, num_nodes)
+
     monkeypatch.setattr(KernelLayers, "lay_out_forward", lambda self, by_name, _: self.parameters(by_name))
     monkeypatch.setattr(KernelLayers, "inference", inference)
+    monkeypatch.setattr(KernelLayers, "compile_ahead", lambda self, *_: None)
     monkeypatch.setattr(evaluation, "CHANNELS_IN_CACHE", 3 * len(SEEDS) * 25 * SETTINGS.hidden_size)
+    monkeypatch.setattr(evaluation, "fused_evaluation", use_any_precision)
     monkeypatch.setattr(KernelLayers, "fit", True)
-
-    def use(evaluator: Evaluator) -> None:
-        evaluator._fused.layers.layers = list(evaluator.network.processor.transformer.layers)
-
-    return use
 
 
 @pytest.mark.parametrize("hint_mode", ["encoded_decoded", "decoded_only"])
@@ -71,9 +74,9 @@ def plain_layers(monkeypatch):
         "naive_string_matcher",  # trajectories of several lengths
     ],
 )
-def test_scores_are_those_of_whole_steps(plain_layers, monkeypatch, task: str, hint_mode):
+@pytest.mark.usefixtures("_plain_layers")
+def test_scores_are_those_of_whole_steps(monkeypatch, task: str, hint_mode):
     evaluator, fleet = make(task, replace(SETTINGS, hint_mode=hint_mode), "fp64")
-    plain_layers(evaluator)
     assert len(evaluator.chunks) > 1
     assert not evaluator.chunks[0].counted.all()
     found = evaluator.scores(fleet.parameters)
@@ -81,7 +84,8 @@ def test_scores_are_those_of_whole_steps(plain_layers, monkeypatch, task: str, h
     torch.testing.assert_close(found, evaluator.scores(fleet.parameters), rtol=0.0, atol=1e-12)
 
 
-def test_all_chunks_and_steps_are_compiled_once(plain_layers, monkeypatch):
+@pytest.mark.usefixtures("_plain_layers")
+def test_all_chunks_and_steps_are_compiled_once(monkeypatch):
     compiled = []
 
     def backend(graph, _):
@@ -91,7 +95,6 @@ def test_all_chunks_and_steps_are_compiled_once(plain_layers, monkeypatch):
     monkeypatch.setattr(pieces, "compiled_for", lambda f, *_, **__: torch.compile(f, fullgraph=True, backend=backend))
     torch.compiler.reset()  # it remembers other shapes
     evaluator, fleet = make("bfs", SETTINGS, "bf16", compiled=True)
-    plain_layers(evaluator)
     assert len({chunk.num_steps for chunk in evaluator.chunks}) > 1
     evaluator.scores(fleet.parameters)
     assert len(compiled) == 4  # parameters laid out, begin, go on, count
@@ -109,6 +112,7 @@ def test_with_kernels_outputs_are_as_close_to_float64_as_those_of_whole_steps(ta
     settings = replace(find_settings(model), num_layers=num_layers, hint_mode="decoded_only")
     with emulator_in_use(), kernels.use_kernels(True):
         evaluator, fleet = make(task, settings, "bf16")
+        assert evaluator._fused is not None
         assert evaluator._fused.fits
         (chunk,) = evaluator.chunks
         network = evaluator.network

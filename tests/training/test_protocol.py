@@ -61,7 +61,7 @@ def test_a_modern_configuration_survives_json(change: dict):
     [
         ({"data": "recent"}, "there are 'paper' and 'modern'"),
         ({"train_lengths": (4,)}, "--train-lengths needs --data modern: give --train-nodes"),
-        ({"data": "modern", "train_nodes": 8}, "--train-nodes describes a training set, which --data modern has not"),
+        ({"data": "modern", "train_nodes": 8}, "--train-nodes describes a training set, which --data modern does not"),
         ({"hint_feedback": "softly"}, "hint_feedback must be"),
         ({"validation_examples": 0}, "validation-examples must be at least 1, got 0"),
     ],

@@ -17,6 +17,15 @@ for number in range(4):
     open(new, "w").write(str(number))
     os.replace(new, sys.argv[1])
 """
+IN_A_THREAD = f"""
+import os, sys, threading, time
+def replace_when_sprung():
+    while not os.path.exists(sys.argv[2]):
+        time.sleep(0.01)
+    exec({PROGRAM!r})
+threading.Thread(target=replace_when_sprung, daemon=True).start()
+open(sys.argv[1] + ".other", "w")
+"""
 
 
 def begin(target: Path) -> subprocess.Popen[bytes]:
@@ -68,3 +77,19 @@ def test_other_files_are_left_alone(traps: Traps, target: Path):
     trap = traps.lay(target.with_name("another"), 1, signal.SIGKILL, only_replacements=False)
     assert begin(target).wait() == 0
     assert not trap.is_sprung
+
+
+def test_what_a_thread_does_while_another_waits_in_a_trap_is_watched(traps: Traps, target: Path):
+    waiting = traps.lay(target.with_name("file.other"), only_replacements=False)
+    traps.lay(target, 3, signal.SIGKILL)
+    command = [sys.executable, "-c", IN_A_THREAD, str(target), f"{waiting.path}.sprung"]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert target.read_text() == "1"
+
+
+def test_a_trap_that_another_process_springs_first_harms_nobody(traps: Traps, target: Path):
+    """It is gone when this process comes to read it, or to spring it."""
+    (traps.folder / "gone.trap").symlink_to("sprung")
+    assert begin(target).wait() == 0
+    program = "import sitecustomize, sys; [sitecustomize.spring(sys.argv[1], number) for number in (None, 9)]"
+    assert subprocess.run([sys.executable, "-c", program, str(traps.folder / "1.trap")], check=False).returncode == 0

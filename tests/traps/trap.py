@@ -8,6 +8,7 @@ import os
 import signal
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 HOOK = Path(__file__).parent / "hook"
 
@@ -53,7 +54,7 @@ class Traps:
         Without a signal it waits for one, or for `release`. All operations on the file, and on those that are to
         replace it, are counted where it is not `only_replacements`.
         """
-        trap = Trap(self.folder / f"{len(list(self.folder.iterdir()))}.trap")
+        trap = Trap(self.folder / f"{uuid4().hex}.trap")  # a name that no process has seen
         content = {"target": str(target.absolute()), "number": number, "signal": sent}
         unfinished = trap.path.with_suffix(".unfinished")
         unfinished.write_text(json.dumps({**content, "only_replacements": only_replacements}))

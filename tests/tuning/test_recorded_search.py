@@ -37,8 +37,9 @@ def test_every_figure_of_the_guide_is_in_the_search(tmp_path):
     scores: dict[tuple, list[float]] = {}
     for trial in study.get_trials(states=[optuna.trial.TrialState.COMPLETE]):
         scores.setdefault(tuple(trial.params[name] for name in GRIDS["rt"]), []).append(trial.value)
-    found = {(f"{100 * sum(runs) / len(runs):.1f}%", len(runs)) for runs in scores.values()}
-    guide = (JOURNAL.parents[2] / "docs" / "tuning.md").read_text().partition("## A search of RT")[2]
-    told = re.findall(r"([\d.]+%) \((\d) runs?\)", guide)
-    assert len(told) >= 12
-    assert {(score, int(runs)) for score, runs in told} <= found
+    guide = (JOURNAL.parents[2] / "docs" / "tuning.md").read_text().partition("## A recorded search of RT")[2]
+    runs, configurations = re.findall(r"stopped after (\d+) runs of (\d+) configurations", guide)[0]
+    assert (sum(map(len, scores.values())), len(scores)) == (int(runs), int(configurations))
+    (told,) = re.findall(r"four runs of one configuration scored ([\d., and]+)%", guide)
+    repeated = max(scores.values(), key=len)
+    assert re.findall(r"\d+\.\d", told) == [f"{100 * score:.1f}" for score in repeated]

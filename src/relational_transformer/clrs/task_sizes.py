@@ -50,3 +50,38 @@ TASK_SIZES: dict[str, TaskSize] = {
 }
 """Measured on the first 1,000 canonical training examples and the first 32 test examples:
 `clrs.sample(name, 1000, 16, seed=1)` and `clrs.sample(name, 32, 64, seed=3)`."""
+
+MODERN_HINTS: dict[str, tuple[float, ...]] = {
+    "articulation_points": (12.81, 23.88, 41.46, 51.01, 67.68),
+    "activity_selector": (5.0, 8.0, 12.0, 14.0, 17.0),
+    "bellman_ford": (1.94, 2.69, 3.4, 3.59, 3.92),
+    "bfs": (1.9, 2.46, 2.87, 2.94, 3.14),
+    "binary_search": (3.0, 3.76, 4.48, 4.72, 5.0),
+    "bridges": (12.81, 23.88, 41.46, 51.01, 67.68),
+    "bubble_sort": (7.0, 22.0, 56.0, 79.0, 121.0),
+    "dag_shortest_paths": (6.38, 9.85, 14.07, 15.56, 20.25),
+    "dfs": (12.0, 21.0, 33.0, 39.0, 48.0),
+    "dijkstra": (3.31, 5.32, 8.37, 9.75, 12.16),
+    "find_maximum_subarray_kadane": (4.0, 7.0, 11.0, 13.0, 16.0),
+    "floyd_warshall": (4.0, 7.0, 11.0, 13.0, 16.0),
+    "graham_scan": (6.28, 10.82, 17.64, 21.03, 26.5),
+    "heapsort": (14.12, 28.65, 52.33, 64.72, 84.13),
+    "insertion_sort": (4.0, 7.0, 11.0, 13.0, 16.0),
+    "jarvis_march": (19.59, 42.46, 77.26, 98.58, 128.5),
+    "kmp_matcher": (14.19,),
+    "lcs_length": (1.65, 3.22, 5.77, 7.11, 9.15),
+    "matrix_chain_order": (3.0, 5.37, 8.44, 10.09, 12.27),
+    "minimum": (4.0, 7.0, 11.0, 13.0, 16.0),
+    "mst_kruskal": (2.02, 4.98, 12.79, 18.57, 28.3),
+    "mst_prim": (3.31, 5.32, 8.37, 9.75, 12.16),
+    "naive_string_matcher": (9.43,),
+    "optimal_bst": (5.0, 8.0, 12.0, 14.0, 17.0),
+    "quickselect": (6.86, 14.3, 26.02, 32.0, 40.12),
+    "quicksort": (7.2, 17.67, 35.5, 45.37, 60.75),
+    "segments_intersect": (5.0, 5.0, 5.0, 5.0, 5.0),
+    "strongly_connected_components": (24.0, 40.31, 62.36, 73.48, 89.06),
+    "task_scheduling": (5.0, 8.0, 12.0, 14.0, 17.0),
+    "topological_sort": (10.79, 17.85, 26.79, 31.22, 37.32),
+}
+"""The mean number of hints of training examples of the modern protocol, by their length (`training_lengths`), of 1,000
+examples each: `clrs.sample(name, 1000, length, 0, protocol="modern")`."""

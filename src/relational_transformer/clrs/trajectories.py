@@ -61,15 +61,6 @@ class Trajectories:
             lengths=lengths,
         )
 
-    def astype_float32(self) -> "Trajectories":
-        """The same values, every array float32: the form in which data of two makers are compared."""
-        return Trajectories(
-            inputs={name: array.astype(np.float32) for name, array in self.inputs.items()},
-            hints={name: array.astype(np.float32) for name, array in self.hints.items()},
-            outputs={name: array.astype(np.float32) for name, array in self.outputs.items()},
-            lengths=self.lengths.astype(np.float32),
-        )
-
     def digest(self) -> str:
         """SHA-256 over names, shapes and float32 bytes of inputs, outputs, hints and lengths, in that order."""
         sha = hashlib.sha256()

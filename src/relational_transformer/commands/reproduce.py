@@ -16,7 +16,7 @@ from relational_transformer.sweeps.engines import EngineOptions, check_options, 
 from relational_transformer.sweeps.planning import finished_runs
 from relational_transformer.sweeps.speeds import Speeds
 
-from .terminal.sweeps import carry_out, show_plan
+from .terminal.sweeps import Order, carry_out, show_plan
 from .train_run import changes_of
 
 
@@ -37,6 +37,9 @@ class ReproduceArguments:
     """The experiment."""
     tasks: tuple[str, ...] = ()
     """Only these of its tasks; core is the paper's eight."""
+    order: Order = "cost"
+    """The order in which runs begin. cost: cheap ones first if one is trained at a time, else costly ones; given: that
+    of --tasks."""
     models: tuple[str, ...] = ()
     """Only these of its models; pgn_combined is pgn and pgn_masked."""
     seeds: int | None = None
@@ -94,9 +97,9 @@ def run(arguments: ReproduceArguments) -> None:
     if arguments.plan:
         show_plan(experiment.title, runs, Speeds(finished_runs(arguments.out)))
         return
-    given_up = carry_out(runs, arguments.where)
+    outcome = carry_out(runs, arguments.where, arguments.order)
     print_table("modern" if protocol_of(experiment, part) == "modern" else arguments.experiment, arguments.out)
-    if given_up:
+    if not outcome.is_complete:
         sys.exit(1)
 
 

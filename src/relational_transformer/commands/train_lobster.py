@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 
 from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol, LobsterTask
-from relational_transformer.lobster.settings import Attention, ModelName
+from relational_transformer.lobster.settings import Attention, ModelName, TrainingSettings
 from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.runs.session import train
 
@@ -33,29 +33,29 @@ class TrainLobsterArguments:
     """Passes of each seed over the training set; 200 by default."""
     examples: int | None = None
     """Graphs that each seed trains on, instead of --epochs."""
-    train_examples: int | None = None
-    """The number of graphs of the training set; 10,000 by default."""
+    train_examples: int = LobsterProtocol.train_examples
+    """The number of graphs of the training set."""
     validation_interval: int | None = None
     """Graphs between two validations, rounded to whole batches; by default a tenth of the run."""
-    evaluation_examples: int | None = None
-    """The number of graphs of the validation set and of each test set; 1,000 by default."""
-    test_size: int | None = None
-    """The size of validation and test graphs; 100 by default."""
-    num_layers: int | None = None
-    """The number of layers; 30 by default."""
+    evaluation_examples: int = LobsterProtocol.evaluation_examples
+    """The number of graphs of the validation set and of each test set."""
+    test_size: int = LobsterProtocol.test_size
+    """The size of validation and test graphs."""
+    num_layers: int = TrainingSettings.num_layers
+    """The number of layers."""
     learning_rate: float | None = None
     """Adam's learning rate; by default 6.3e-5 for rt, 1e-3 for the baselines."""
     gradient_clip: float | None = None
     """The norm to which the gradient of a seed is clipped; by default 128 for rt, and no clipping for the baselines."""
-    batch_size: int | None = None
-    """Graphs in a batch of one seed; 32 by default."""
+    batch_size: int = TrainingSettings.batch_size
+    """Graphs in a batch of one seed."""
     attention: Attention | None = None
     """Whom a node of rt attends to: all nodes, as published, or edges: along the edges of the graph, and to itself."""
 
 
 def run(arguments: TrainLobsterArguments) -> None:
     if arguments.attention is not None and arguments.model != "rt":
-        raise ValueError(f"--attention is an option of rt: {arguments.model} always hears its neighbours alone")
+        raise ValueError(f"--attention is an option of rt: {arguments.model} always attends to its neighbours alone")
     changes = changes_of(arguments, "num_layers", "learning_rate", "gradient_clip", "batch_size", "attention")
     settings = replace(SETTINGS[arguments.model], **changes)
     config = LobsterConfig(arguments.model, settings, _protocol(arguments), **arguments.run.as_config())
@@ -71,5 +71,5 @@ def _protocol(arguments: TrainLobsterArguments) -> LobsterProtocol:
     if arguments.epochs is not None:
         if arguments.examples is not None:
             raise ValueError("--epochs and --examples both set the length of training: give one of them")
-        given["examples"] = arguments.epochs * given.get("train_examples", LobsterProtocol.train_examples)
+        given["examples"] = arguments.epochs * arguments.train_examples
     return LobsterProtocol.like_the_papers(**given)

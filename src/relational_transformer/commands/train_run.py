@@ -12,7 +12,6 @@ from relational_transformer.fleet.adam import CONSTANT, Schedule
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.fleet import consecutive_seeds
 from relational_transformer.fleet.precision import PrecisionChoice, choose_precision, default_device, find_device
-from relational_transformer.runs.curves import TensorBoardCurves
 from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.runs.session import train
 from relational_transformer.runs.task import Task
@@ -60,7 +59,11 @@ def train_and_show(
 
     Raises FloatingPointError at the end if every seed has failed.
     """
-    curves = TensorBoardCurves(folder, task.config.seeds) if options.tensorboard else None
+    curves = None
+    if options.tensorboard:
+        from relational_transformer.runs.curves import TensorBoardCurves
+
+        curves = TensorBoardCurves(folder, task.config.seeds)
     with Display(task) as display, closing(curves) if curves else nullcontext():
 
         def report(trainer: Trainer) -> None:

@@ -193,10 +193,10 @@ def train_winner(arguments: TuneArguments, tasks: tuple[str, ...], state: Search
     seeds = tuple(range(arguments.winner_seeds))
     configs = winner_configs(state, arguments.model, tasks, protocol, seeds)
     runs = plan(arguments.out, [Cell("clrs", config) for config in configs], seeds_together=PAPER_SEEDS)
-    given_up = carry_out(runs, arguments.where)
+    outcome = carry_out(runs, arguments.where)
     groups = dict.fromkeys(run.folder.parent for run in runs)
     print(compare(Archive(result for group in groups for result in read_results(group))), end="")
-    if given_up:
+    if not outcome.is_complete:
         sys.exit(1)
 
 

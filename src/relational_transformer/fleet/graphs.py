@@ -218,8 +218,12 @@ class MemoryTakenError(Exception):
 
 
 def check_room(needed: float, device: torch.device) -> None:
-    """Refuse to begin a run on a GPU with fewer than `needed` bytes free."""
-    if device.type == "cuda" and needed > SHARE_TO_BEGIN * (free := free_bytes(device)):
+    """Refuse to begin a run on a GPU with fewer than `needed` bytes free. Torch keeps the memory pools of graphs that
+    are gone until its cache is emptied."""
+    if device.type != "cuda" or needed <= SHARE_TO_BEGIN * free_bytes(device):
+        return
+    torch.cuda.empty_cache()
+    if needed > SHARE_TO_BEGIN * (free := free_bytes(device)):
         raise MemoryTakenError(
             f"training needs {needed / 2**30:.1f} GiB of {device}, of which others have left {free / 2**30:.1f} GiB"
         )

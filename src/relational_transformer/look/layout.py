@@ -10,6 +10,9 @@ ROUNDS = 200
 ROW = 16
 """The nodes without an edge that stand in a row."""
 
+ROOM = 0.6
+"""The least distance between nodes, in sides of the square that each node has if all have one as large."""
+
 
 def place_nodes(adjacent: np.ndarray) -> np.ndarray:
     """Places in the unit square, [N, 2], of a graph's nodes; adjacent is bool [N, N].
@@ -29,7 +32,7 @@ def place_nodes(adjacent: np.ndarray) -> np.ndarray:
         return (ring + 1) / 2
     lonely = ~joined.any(1)
     if lonely.all() or not lonely.any():
-        return _fit(_majorize(ring, _distances(joined)))
+        return _part(_fit(_majorize(ring, _distances(joined))))
     places = np.empty_like(ring)
     row, seat = np.divmod(np.arange(lonely.sum()), ROW)
     places[lonely] = np.stack([(seat + 0.5) / min(ROW, lonely.sum()), 1 - 0.1 * row], axis=1)
@@ -70,3 +73,17 @@ def _fit(places: np.ndarray) -> np.ndarray:
     turned = np.where(turned[0] > 0, -turned, turned)
     low, high = turned.min(0), turned.max(0)
     return (turned - low) / np.maximum(high - low, 1e-6)
+
+
+def _part(places: np.ndarray) -> np.ndarray:
+    """Nodes that are too close to each other are pushed apart, inside the unit square."""
+    size = len(places)
+    least = ROOM / np.sqrt(size)
+    for _ in range(ROUNDS):
+        gaps = places[:, None] - places[None]  # [N, N, 2]
+        apart = np.maximum(np.linalg.norm(gaps, axis=-1), 1e-6) + 2 * least * np.eye(size)
+        push = np.maximum(least - apart, 0) / 2
+        if not push.any():
+            break
+        places = np.clip(places + (gaps * (push / apart)[..., None]).sum(1), 0, 1)
+    return places

@@ -107,6 +107,7 @@ def as_json(value: Any) -> str:
 def _describe(task: str, spec: Spec, name: str) -> dict[str, Any]:
     feature, explanation = spec[name], EXPLANATIONS[task]
     is_constant = name in ("pred_h", "pred") and explanation.options.get("order") is None
+    is_phase = feature.location == Location.GRAPH and feature.type != Type.SCALAR
     return {
         "name": name,
         "stage": feature.stage,
@@ -117,7 +118,7 @@ def _describe(task: str, spec: Spec, name: str) -> dict[str, Any]:
         "words": words_of(task, name),
         "classes": explanation.classes.get(name, ()),
         "flags": explanation.flags.get(name, ()),
-        "shown": name in explanation.shown or feature.stage == Stage.OUTPUT or feature.location == Location.GRAPH,
+        "shown": name in explanation.shown or feature.stage == Stage.OUTPUT or is_phase,
         "constant": is_constant,
     }
 

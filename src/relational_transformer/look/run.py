@@ -47,17 +47,21 @@ def open_runs(folders: Sequence[Path], seed: int | None = None) -> list[TrainedR
 
 
 def tell_apart(folders: Sequence[Path]) -> list[str]:
-    """The ends of paths, as short as they are without being alike. A folder that is there twice gets numbers.
+    """The ends of paths, as short as they are without being alike, and without their middle where that is enough. A
+    folder that is there twice gets numbers.
 
     >>> tell_apart([Path("/runs/long/bfs"), Path("/runs/short/bfs")])
     ['long/bfs', 'short/bfs']
+    >>> tell_apart([Path("/old/results/gallery/bfs"), Path("/new/results/gallery/bfs")])
+    ['old/…/bfs', 'new/…/bfs']
     """
     if len(set(folders)) < len(folders):
         return [f"{folder.name} ({number})" for number, folder in enumerate(folders, start=1)]
     for parts in range(1, max((len(folder.parts) for folder in folders), default=0) + 1):
         names = ["/".join(folder.parts[-parts:]) for folder in folders]
         if len(set(names)) == len(names):
-            return names
+            short = [f"{folder.parts[-parts]}/…/{folder.name}" for folder in folders] if parts > 2 else names
+            return short if len(set(short)) == len(names) else names
     return []
 
 

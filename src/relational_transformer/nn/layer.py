@@ -182,7 +182,7 @@ class RelationalTransformerLayer(Pretrained):
                 nodes, edges = present_nodes(nodes, node_mask), present_edges(edges, node_mask)
         is_bare = node_mask is None and attention_mask is None and attention_bias is None
         if is_bare and kernels.fits_one_kernel(self, nodes, edges):
-            return LayerOutput(*kernels.whole_layer(nodes, edges, dict(self.named_parameters())))
+            return LayerOutput(*kernels.relational_layer(nodes, edges, dict(self.named_parameters())))
         arguments = nodes, edges, node_mask, attention_mask, attention_bias, globals
         if self.options.gradient_checkpointing and self.training and _can_checkpoint():
             nodes, edges = checkpoint(self._update, *arguments, use_reentrant=False)

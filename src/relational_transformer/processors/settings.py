@@ -13,6 +13,8 @@ from relational_transformer.nn.checks import (
     shown,
 )
 
+from .registry import PROCESSORS, find_processor
+
 LARGEST_BATCH = 2**20
 LARGEST_LEARNING_RATE = 1e3
 LARGEST_CLIP = 1e30
@@ -170,13 +172,9 @@ def find_settings(name: str, *, modern: bool = False) -> Settings:
     >>> find_settings("rt", modern=True).batch_size
     32
     """
-    from . import PROCESSORS  # here, because the processors are made from settings
-
-    known = {
-        name: Settings(processor=name, pointers_from_edges=processor.returns_edges)
-        for name, processor in PROCESSORS.items()
-    }
-    known |= {**TUNED, **ABLATIONS, **MODERN, **{f"untuned_{key}": value for key, value in UNTUNED.items()}}
-    if not isinstance(name, str) or name not in known:
-        raise ValueError(f"there is no model {shown(name)}; the models are {', '.join(known)}")
-    return replace(known[name], **MODERN_TRAINING) if modern and name not in MODERN else known[name]
+    tables = {**TUNED, **ABLATIONS, **MODERN, **{f"untuned_{key}": value for key, value in UNTUNED.items()}}
+    names = list(dict.fromkeys((*PROCESSORS, *tables)))
+    if not isinstance(name, str) or name not in names:
+        raise ValueError(f"there is no model {shown(name)}; the models are {', '.join(names)}")
+    settings = tables.get(name) or Settings(processor=name, pointers_from_edges=find_processor(name).returns_edges)
+    return replace(settings, **MODERN_TRAINING) if modern and name not in MODERN else settings

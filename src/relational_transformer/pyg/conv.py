@@ -4,7 +4,6 @@ from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from relational_transformer.nn import ConcatLinear, RelationalTransformerLayer
 from relational_transformer.nn.checks import (
@@ -22,7 +21,7 @@ from relational_transformer.nn.plain import is_plain
 from relational_transformer.nn.saving.pretrained import Pretrained
 
 from .checks import check_batch, check_edge_index, check_node_lists, check_pair, check_rows
-from .input_projection import LazyLinear, input_projection
+from .input_projection import LazyLinear, input_projection, known_channels
 from .message_passing import MessagePassing
 from .packing import Packing
 from .sparse_attention import SparseAttention, SparseAttentionOutput
@@ -206,13 +205,10 @@ class RelationalTransformerConv(Pretrained, MessagePassing):
         self, senders: Tensor, nodes: Tensor, edges: Tensor, edge_index: Tensor, *, is_bipartite: bool
     ) -> tuple[Tensor, Tensor, AttentionWeights]:
         messages, weights = self._attend(senders, nodes, edges, edge_index)
-        layer = self.layer
-        nodes = layer.node_norm(nodes + self._drop(layer.node_output(messages)))
-        update = layer.node_feed_forward_out(layer.node_feed_forward_in(nodes).relu())
-        nodes = layer.node_feed_forward_norm(nodes + self._drop(update))
-        if layer.edge_update is not None:
+        nodes = self.layer.update_nodes(nodes, messages)
+        if self.layer.edge_update is not None:
             senders = senders if is_bipartite else nodes
-            edges = sparse_edge_update(layer.edge_update, edges, senders, nodes, edge_index, self.no_edge)
+            edges = sparse_edge_update(self.layer.edge_update, edges, senders, nodes, edge_index, self.no_edge)
         return nodes, edges, (edge_index, weights)
 
     def _attend(self, senders: Tensor, nodes: Tensor, edges: Tensor, edge_index: Tensor) -> SparseAttentionOutput:
@@ -248,9 +244,6 @@ class RelationalTransformerConv(Pretrained, MessagePassing):
         nodes, edges = self.layer(nodes, edges, node_mask=packing.node_mask, checked=True)  # padding is zeros here
         return packing.unpack_nodes(nodes), packing.unpack_edges(edges), attention
 
-    def _drop(self, update: Tensor) -> Tensor:
-        return F.dropout(update, self.dropout, self.training)
-
     def _check(
         self,
         x: Tensor | tuple[Tensor, Tensor],
@@ -262,12 +255,16 @@ class RelationalTransformerConv(Pretrained, MessagePassing):
         sources, targets = check_node_lists("x", x)
         if self.mode != "sparse" and (sources is not None or isinstance(self.in_channels, tuple | list)):
             raise ValueError("x and in_channels must be one each in mode='complete': all nodes attend to each other")
-        channels = self.in_channels if isinstance(self.in_channels, tuple | list) else [self.in_channels] * 2
+        given = self.in_channels if isinstance(self.in_channels, tuple | list) else [self.in_channels] * 2
+        channels = known_channels(self.source_input or self.node_input, given[0]), known_channels(self.node_input, given[1])
         if sources is None:
             self._check_nodes("x", targets, *channels)
         else:
             self._check_nodes("x[0]", sources, channels[0])
             self._check_nodes("x[1]", targets, channels[1])
+            if self.source_input is None and sources.shape[-1] != targets.shape[-1]:
+                told = f"got {sources.shape[-1]} and {targets.shape[-1]}: give in_channels=(-1, -1)"
+                raise ValueError(f"x must have as many channels in both lists for in_channels=-1, {told}")
         num_sources = None if sources is None else sources.shape[0]
         check_edge_index(edge_index, targets.shape[0], "x", targets, num_sources=num_sources)
         if (edge_attr is None) != (self.edge_dim is None):
@@ -277,8 +274,9 @@ class RelationalTransformerConv(Pretrained, MessagePassing):
             check_tensor("edge_attr", edge_attr)
             check_rows("edge_attr", edge_attr, edge_index.shape[1], "edges", axes=(1, 2))
             channels = 1 if edge_attr.dim() == 1 else edge_attr.shape[-1]
-            if self.edge_dim != -1 and channels != self.edge_dim:  # a compiler may know no number yet: no `in`
-                raise ValueError(f"edge_attr must be [E, {self.edge_dim}], got shape {list(edge_attr.shape)}")
+            known = known_channels(self.edge_input, self.edge_dim)
+            if known != -1 and channels != known:  # a compiler may know no number yet: no `in`
+                raise ValueError(f"edge_attr must be [E, {known}], got shape {list(edge_attr.shape)}")
         check_alike("the weights", self.no_edge, edge_attr=edge_attr)
         check_batch(batch, targets.shape[0], "x", targets)
         return sources, targets

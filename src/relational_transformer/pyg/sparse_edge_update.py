@@ -22,11 +22,7 @@ def sparse_edge_update(
     Shapes: edges [E, edge_size], senders and receivers [N, node_size], edge_index [2, E] (source j, target i),
     no_edge [edge_size] -> [E, edge_size].
     """
-    hidden = _hidden(update, edges, senders, receivers, edge_index, no_edge)
-    change = update.message_out(hidden.relu())
-    middle = update.norm(edges + F.dropout(change, update.dropout, update.training))
-    change = update.feed_forward_out(update.feed_forward_in(middle).relu())
-    return update.feed_forward_norm(middle + F.dropout(change, update.dropout, update.training))
+    return update.update_edges(edges, _hidden(update, edges, senders, receivers, edge_index, no_edge))
 
 
 def _hidden(

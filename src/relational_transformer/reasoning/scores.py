@@ -125,21 +125,3 @@ def score_all(groups: Iterable[FeatureGroup], counts: Packed) -> dict[str, Tenso
 def mean_score(groups: Iterable[FeatureGroup], counts: Packed) -> Tensor:
     """The score of an algorithm: the mean over its outputs, whatever their types."""
     return torch.stack(list(score_all(groups, counts).values())).mean(0)
-
-
-def score_hints(groups: Iterable[FeatureGroup], logits: Packed, truth: Packed, lengths: Tensor) -> dict[str, Tensor]:
-    """The score of each hint: the mean over steps, weighted by the number of examples that have the step.
-
-    Shapes: packed logits [T - 1, B, ...] of hints 1 ... T - 1, packed true hints [T, B, ...], lengths [B].
-    """
-    groups = tuple(groups)
-    num_steps = next(iter(truth.values())).shape[0] - 1
-    summed: Packed = {}
-    for step in range(num_steps):
-        is_target = lengths > step + 1
-        for group in groups:
-            counts = count(group, logits[group.key][step], truth[group.key][step + 1], example_mask=is_target)
-            value = score(group, counts) * is_target.sum()
-            summed[group.key] = summed[group.key] + value if step else value
-    total = (lengths - 1).sum().clamp(min=1)
-    return unpack(groups, {key: value / total for key, value in summed.items()})

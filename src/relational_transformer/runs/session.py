@@ -59,6 +59,8 @@ def train_together(
     at_once: int | None = None,
     aside: bool | None = None,
     is_ready: Callable[[Path], bool] = lambda folder: True,
+    goes_on: bool = False,
+    begin_until: float = math.inf,
     report: Report = lambda trainer: None,
     checkpoint_seconds: float = 60.0,
     report_seconds: float = 1.0,
@@ -70,6 +72,9 @@ def train_together(
     allow it (`Task.only_launches`), the other runs train while one is compiled or tested; `aside` overrides this (see
     `SideBySide`). A checkpoint of every run is written each `checkpoint_seconds`, when a signal stops the session, and
     when another run fails.
+
+    With `goes_on`, the others train to their ends when a run fails, and the error is raised then. Runs that have not
+    begun at `begin_until` (as `time.time()` counts) do not begin, and have no result in the list.
 
     >>> results = train_together([(task, "runs/bfs"), (other, "runs/dfs")], torch.device("cuda"))  # doctest: +SKIP
     """
@@ -95,7 +100,9 @@ def train_together(
                 if [row["seed"] for row in result["seeds"]] != list(task.config.seeds):
                     raise ValueError(f"{folder.result} has other seeds; delete it to test the run again")
                 before[number] = result
-        together = SideBySide(queue, at_once or len(runs), aside=aside, report=report)
+        together = SideBySide(
+            queue, at_once or len(runs), aside=aside, report=report, goes_on=goes_on, begin_until=begin_until
+        )
         saved = reported = time.monotonic()
         with together:
             while not together.has_ended:
@@ -120,8 +127,10 @@ def train_together(
                     for trainer in together.trainers.values():
                         trainer.save_soon()
                     saved = now
+    for error in together.errors.values():
+        raise error
     results = before | together.results
-    return [results[number] for number in range(len(runs))]
+    return [results[number] for number in sorted(results)]
 
 
 def check_checkpoint_seconds(seconds: float) -> None:

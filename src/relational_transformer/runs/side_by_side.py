@@ -1,8 +1,11 @@
 """Several runs on one device: a queue, a limit on those at a time, and no waiting for runs that begin or end."""
 
 import gc
+import logging
+import math
 import sys
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,10 +13,14 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple, Self
 
+import torch
+
 from relational_transformer.fleet.graphs import MemoryTakenError
 
 from .run_folder import RunFolder
 from .trainer import Trainer
+
+log = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_THREADS = 1e-4
 """Python's switch interval: how long a thread may compute while another one waits. Under the default of 5 ms, a thread
@@ -33,7 +40,8 @@ class Queued(NamedTuple):
 
 class SideBySide:
     """Trains the runs of a queue, at most `at_once` at a time. When one has its result, the next that is ready begins.
-    A run for which others have left too little memory begins when another has ended.
+    A run for which others have left too little memory begins when another has ended. With `goes_on`, a run that fails
+    does not end the others, unless the device has failed. After `begin_until` (`time.time()`), no run begins.
 
     A run takes long to begin (loading data, compiling, capturing graphs) and to end (its test). With `aside`, a thread
     does this for one run after the other, while the other runs train. The model must not be called in another thread
@@ -43,6 +51,7 @@ class SideBySide:
     Attributes:
         trainers: the trainers of the runs under way, by number.
         results: the results of the runs that have ended, by number.
+        errors: the errors of the runs that have failed, by number.
         tests_here: whether a run is being tested in this thread; it is saved, so it may be interrupted.
     """
 
@@ -53,10 +62,13 @@ class SideBySide:
         *,
         aside: bool,
         report: Callable[[Trainer], None],
+        goes_on: bool = False,
+        begin_until: float = math.inf,
     ) -> None:
-        self.at_once, self.report = at_once, report
+        self.at_once, self.report, self.goes_on, self.begin_until = at_once, report, goes_on, begin_until
         self.trainers: dict[int, Trainer] = {}
         self.results: dict[int, dict[str, Any]] = {}
+        self.errors: dict[int, Exception] = {}
         self.tests_here = False
         self._waiting = deque(queue)
         self._too_large: set[int] = set()
@@ -79,7 +91,7 @@ class SideBySide:
 
     @property
     def has_ended(self) -> bool:
-        """Whether all runs have their results."""
+        """Whether no run is under way, and none may begin."""
         return not (self._waiting or self._jobs or self.trainers)
 
     def advance(self) -> None:
@@ -104,12 +116,14 @@ class SideBySide:
 
     def _next(self) -> Queued | None:
         """The run to begin now."""
+        if time.time() > self.begin_until:
+            self._waiting.clear()
         if self._jobs or len(self.trainers) >= self.at_once:
             return None
         return next((one for one in self._waiting if one.number not in self._too_large and one.is_ready()), None)
 
-    def _go_on(self, queued: Queued, number: int, begun: "Begun | MemoryTakenError") -> None:
-        if not isinstance(begun, MemoryTakenError):
+    def _go_on(self, queued: Queued, number: int, begun: "Begun | Exception") -> None:
+        if not isinstance(begun, Exception):
             self._take(number, begun)
             return
         if not (self.trainers or self._jobs):
@@ -162,9 +176,23 @@ class SideBySide:
         try:
             with blaming(self._folders[number]):
                 yield
-        except Exception:
+        except Exception as error:
             self.trainers.pop(number, None)
-            raise
+            self._turns.pop(number, None)
+            if not self.goes_on or isinstance(error, torch.AcceleratorError):
+                raise
+            log.exception("%s has failed; the others go on", self._folders[number].path)
+            self.errors[number] = let_go(error)
+            self._too_large.clear()
+
+
+def let_go(error: Exception) -> Exception:
+    """An error without a traceback, which would keep objects, and so memory of a device."""
+    cause: BaseException | None = error
+    while cause is not None:
+        traceback.clear_frames(cause.__traceback__)
+        cause = cause.__cause__ or cause.__context__
+    return error.with_traceback(None)
 
 
 def words_of_blame(folder: RunFolder) -> str:
@@ -182,17 +210,20 @@ def blaming(folder: RunFolder) -> Iterator[None]:
         raise
 
 
+NO_MEMORY = (MemoryTakenError, torch.OutOfMemoryError)
+"""What a run raises that cannot begin because others hold the memory that it needs."""
+
 Begun = tuple[Trainer, Iterator[None]]
 """A trainer after its first turn, which compiles and captures everything, and the turns that follow."""
 
 
-def _begin(make_trainer: Callable[[], Trainer]) -> Begun | MemoryTakenError:
+def _begin(make_trainer: Callable[[], Trainer]) -> Begun | Exception:
     """Begin a run, or say why it has to wait."""
     gc.collect()  # trainers that have ended are in reference cycles, with the memory of their graphs
     try:
         trainer = make_trainer()
         turns = trainer.run()
         next(turns, None)
-    except MemoryTakenError as error:
-        return error.with_traceback(None)  # which would keep the trainer
+    except NO_MEMORY as error:
+        return let_go(error)
     return trainer, turns

@@ -16,7 +16,6 @@ from relational_transformer.fleet.pieces import Parameters
 from relational_transformer.fleet.precision import Precision
 
 from .config import RunConfig
-from .curves import draw_curves
 from .run_folder import MetricsRow, RunFolder
 
 
@@ -218,6 +217,8 @@ class Task(ABC, Generic[ConfigType]):
 
     def draw(self, path: Path, title: str, metrics: list[dict[str, Any]], seeds: list[dict[str, Any]]) -> None:
         """Draw the learning curves of a run from its metrics and the seeds of its result."""
+        from .curves import draw_curves  # here: it comes after training
+
         draw_curves(path, title, metrics, [row["test"] for row in seeds], self.shown_times, self.unit)
 
     # For sweeps and reports.

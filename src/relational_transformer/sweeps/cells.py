@@ -116,13 +116,13 @@ def _identify(folder: str) -> Any:
 
 
 def choose(what: str, names: Iterable[str], offered: tuple[str, ...]) -> tuple[str, ...]:
-    """The offered names that are given, in the order of `offered`; all of them if none is given.
+    """The offered names that are given, each once, in the given order; all of them if none is given.
 
-    >>> choose("model", ("pgn_combined",), ("rt", "pgn", "pgn_masked"))
-    ('pgn', 'pgn_masked')
+    >>> choose("model", ("pgn_combined", "rt", "pgn"), ("rt", "pgn", "pgn_masked"))
+    ('pgn', 'pgn_masked', 'rt')
     """
     wanted = [name for given in names for name in ALIASES.get(given, (given,))]
     for name in wanted:
         if name not in offered:
             raise ValueError(f"this experiment has no {what} {name!r}; it has {', '.join(offered)}")
-    return tuple(name for name in offered if name in wanted or not wanted)
+    return tuple(dict.fromkeys(wanted)) or offered

@@ -1,6 +1,7 @@
 """Trains runs in this process."""
 
 import fcntl
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -35,15 +36,20 @@ def execute_together(
     checkpoint_seconds: float = 60.0,
     at_once: int | None = None,
     is_ready: Callable[[Path], bool] = lambda folder: True,
+    begin_until: float = math.inf,
 ) -> list[dict[str, Any]]:
     """Train several runs in this process, `at_once` at a time: several small fleets fill a GPU better than one.
 
-    The runs begin in the given order. When one has ended, the next begins whose folder is ready.
+    The runs begin in the given order, none after `begin_until`. When one has ended, the next begins whose folder is
+    ready. When one fails, the others go on, and the error is raised at the end.
     """
     for run in runs:
         wait_until_free(run.folder)
     pairs = [(run.task, run.folder) for run in runs]
-    return train_together(pairs, device, at_once=at_once, checkpoint_seconds=checkpoint_seconds, is_ready=is_ready)
+    return train_together(
+        pairs, device, at_once=at_once, checkpoint_seconds=checkpoint_seconds, is_ready=is_ready, goes_on=True,
+        begin_until=begin_until,
+    )  # fmt: skip
 
 
 def wait_until_free(folder: Path, patience: float = PATIENCE_SECONDS) -> None:

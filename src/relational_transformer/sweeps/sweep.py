@@ -23,16 +23,23 @@ class Event:
     """An event of a run."""
 
     run: Run
-    what: Literal["done", "failed", "lost", "given up"]
+    what: Literal["done", "failed", "lost", "given up", "not begun"]
     detail: str = ""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a sweep: runs that have a result, and runs that were given up, with their errors."""
+    """The outcome of a sweep: runs that have a result, runs that were given up, with their errors, and runs that the
+    engine was not to begin any more."""
 
     done: tuple[Run, ...]
     given_up: dict[Run, tuple[str, ...]]
+    not_begun: tuple[Run, ...] = ()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every run has a result."""
+        return not (self.given_up or self.not_begun)
 
 
 def sweep(
@@ -53,10 +60,15 @@ def sweep(
     failures: dict[Path, list[str]] = defaultdict(list)
     losses: dict[Path, int] = defaultdict(int)
     given_up: dict[Run, tuple[str, ...]] = {}
+    not_begun: list[Run] = []
     open_runs = {run.folder: run for run in runs if not run.is_done}
 
     def judge(ended: Ended) -> None:
         run = open_runs[ended.run.folder]
+        if ended.not_begun:
+            not_begun.append(open_runs.pop(run.folder))
+            report(Event(run, "not begun"))
+            return
         if ended.error is None:
             del open_runs[run.folder]
             report(Event(run, "done"))
@@ -87,7 +99,8 @@ def sweep(
         except BaseException:
             engine.stop()
             raise
-    return Outcome(tuple(run for run in runs if run not in given_up), given_up)
+    done = tuple(run for run in runs if run not in given_up and run not in not_begun)
+    return Outcome(done, given_up, tuple(not_begun))
 
 
 @contextmanager

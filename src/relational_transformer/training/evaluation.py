@@ -3,21 +3,21 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from relational_transformer.fleet.pieces import Parameters, Pieces, over_seeds
 from relational_transformer.fleet.precision import Precision, for_computing
-from relational_transformer.nn.kernels import ForInference, Orders
 from relational_transformer.reasoning.features import Packed
-from relational_transformer.reasoning.folded_steps import FoldedCarry, answer, begin, go_on
-from relational_transformer.reasoning.folding import Folded
 from relational_transformer.reasoning.network import Network
 from relational_transformer.reasoning.scores import count_all, mean_score
 
 from .data import Split
-from .fused_step import kernel_layers
+
+if TYPE_CHECKING:
+    from .fused_evaluation import FusedEvaluation
 
 CHANNELS_AT_ONCE = {"cuda": 100_000_000, "cpu": 40_000_000}
 """Channels of the edge vectors of all seeds in one chunk: enough to fill the device, few enough for its memory."""
@@ -113,20 +113,25 @@ class Evaluator:
         device = split.lengths.device
         pieces = Pieces(device, compiled=compiled)
         self._whole = WholeEvaluation(pieces, network, precision)
-        self._fused = FusedEvaluation(pieces, network, split.num_nodes, precision)
+        self._fused = fused_evaluation(pieces, network, split.num_nodes, precision)
         channels = num_seeds * split.num_nodes**2 * network.hidden_size
-        at_once = CHANNELS_IN_CACHE if self._fused.fits else CHANNELS_AT_ONCE[device.type]
+        at_once = CHANNELS_IN_CACHE if self._runs_fused else CHANNELS_AT_ONCE[device.type]
         self.chunks = cut_by_length(split, num_seeds, max(1, at_once // channels))
 
     @torch.no_grad()
     def scores(self, parameters: Parameters) -> Tensor:
         """The score of every seed, float64 [S]; parameters [S, *shape] by name."""
-        count = (self._fused if self._fused.fits else self._whole).counter(parameters)
+        fused = self._fused if self._runs_fused else None
+        count = (fused or self._whole).counter(parameters)
         counts: Packed = {}
         for chunk in self.chunks:
             for key, more in count(chunk).items():
                 counts[key] = counts[key] + more if key in counts else more
         return torch.vmap(lambda counts: mean_score(self.network.outputs, counts))(counts)
+
+    @property
+    def _runs_fused(self) -> bool:
+        return self._fused is not None and self._fused.fits
 
 
 class WholeEvaluation:
@@ -159,52 +164,16 @@ class WholeEvaluation:
         return torch.vmap(count)(carry.outputs, chunk.outputs, chunk.counted)
 
 
-class FusedEvaluation:
-    """Counts what a score is computed from, as `WholeEvaluation` does, where every layer is one fused kernel.
+def fused_evaluation(
+    pieces: Pieces, network: Network, num_nodes: int, precision: Precision
+) -> "FusedEvaluation | None":
+    """The evaluation by fused kernels, which compute in bfloat16; None for a network that has none."""
+    if precision != "bf16":
+        return None
+    from .fused_evaluation import FusedEvaluation  # here, because most runs on a CPU need no kernels
+    from .fused_step import can_fuse
 
-    All operations between the layers of one step and those of the next are one compiled function (`folded_steps.py`).
-    The weights are laid out for the kernels once for all chunks of a split.
-    """
-
-    def __init__(self, pieces: Pieces, network: Network, num_nodes: int, precision: Precision) -> None:
-        self.layers = kernel_layers(network, num_nodes, precision, pieces.device)
-        self.layers.compile_ahead("layer_inference")
-        self.precision: Precision = precision
-        self._lay_out = pieces.compile(self._parameters)
-        self._begin, self._go_on = pieces.of(network, begin), pieces.of(network, go_on)
-        self._score = pieces.of(network, count_answers)
-
-    @property
-    def fits(self) -> bool:
-        """Whether all layers run as fused kernels now; `use_kernels` may switch them off."""
-        return self.layers.fit
-
-    def counter(self, parameters: Parameters) -> Callable[[Chunk], Packed]:
-        """A function that counts a chunk with these parameters, [S, 3, F] by key."""
-        others, laid_out = self._lay_out(parameters, self.layers.orders)
-        return partial(self._count, others, self.layers.inference(laid_out))
-
-    def _count(self, others: Parameters, layers: Callable[..., tuple[Tensor, Tensor]], chunk: Chunk) -> Packed:
-        folded, (carry, nodes, edges) = self._begin(others, chunk.inputs, chunk.first_hints)
-        nodes, edges = layers(nodes, edges)
-        for keeps_output in chunk.keeps_output[:-1]:
-            carry, nodes, edges = self._go_on({}, folded, carry, keeps_output, nodes, edges)
-            nodes, edges = layers(nodes, edges)
-        return self._score({}, folded, carry, chunk.keeps_output[-1], nodes, edges, chunk.outputs, chunk.counted)
-
-    def _parameters(self, parameters: Parameters, orders: Orders) -> tuple[Parameters, ForInference]:
-        cast = {name: for_computing(values, self.precision) for name, values in parameters.items()}
-        others = {name: values for name, values in cast.items() if not self.layers.has(name)}
-        return others, self.layers.lay_out_forward(cast, orders)
-
-
-def count_answers(
-    network: Network, folded: Folded, carry: FoldedCarry, keeps_output: Tensor, nodes: Tensor, edges: Tensor | None,
-    truth: Packed, counted: Tensor,
-) -> Packed:  # fmt: skip
-    """The counts of the outputs after the last step, by key."""
-    logits = answer(network, folded, carry, keeps_output, nodes, edges)
-    return count_all(network.outputs, logits, truth, example_mask=counted)
+    return FusedEvaluation(pieces, network, num_nodes) if can_fuse(network) else None
 
 
 def edges_of_steps(split: Split, num_seeds: int) -> int:

@@ -10,7 +10,6 @@ from torch.utils._pytree import tree_map_only
 
 from relational_transformer.fleet.fleet import Fleet
 from relational_transformer.fleet.pieces import Pieces
-from relational_transformer.fleet.precision import Precision
 from relational_transformer.nn.kernels import KernelLayers, LaidOut, Orders
 from relational_transformer.nn.plain import is_plain, is_plain_inside
 from relational_transformer.processors.relational import RelationalProcessor
@@ -26,19 +25,20 @@ PREFIX = "processor.transformer.layers."
 """The prefix of the names of the layers' parameters."""
 
 
-def kernel_layers(network: Network, num_nodes: int, precision: Precision, device: torch.device) -> KernelLayers:
-    """The layers of a network on graphs of `num_nodes` nodes; none if the processor is no plain relational transformer,
-    or its steps cannot be folded. A subclass of it that overrides no method of a step counts as plain."""
+def can_fuse(network: Network) -> bool:
+    """Whether the processor is a plain relational transformer, and its steps can be folded. A subclass of it that
+    overrides no method of a step counts as plain."""
     processor = network.processor
-    if (
-        not isinstance(processor, RelationalProcessor)
-        or not (is_plain(processor) and is_plain_inside(processor))
-        or not can_fold(network)
-        or precision != "bf16"
-    ):
-        return KernelLayers((), num_nodes, device, prefix=PREFIX)
-    layers = tuple(processor.transformer.layers)
-    return KernelLayers(layers, num_nodes + processor.returns_globals, device, prefix=PREFIX)
+    if not isinstance(processor, RelationalProcessor):
+        return False
+    return is_plain(processor) and is_plain_inside(processor) and can_fold(network)
+
+
+def kernel_layers(network: Network, num_nodes: int, device: torch.device) -> KernelLayers:
+    """The layers of a network that `can_fuse`, on graphs of `num_nodes` nodes."""
+    assert isinstance(network.processor, RelationalProcessor)
+    layers, extra = network.processor.transformer.layers, network.processor.returns_globals
+    return KernelLayers(tuple(layers), num_nodes + extra, device, prefix=PREFIX)
 
 
 class OfTrajectory(NamedTuple):
@@ -57,9 +57,9 @@ class FusedSteps:
     keeps the launches of a step and the sums of gradients few.
     """
 
-    def __init__(self, pieces: Pieces, network: Network, fleet: Fleet, num_nodes: int, precision: Precision) -> None:
+    def __init__(self, pieces: Pieces, network: Network, fleet: Fleet, num_nodes: int) -> None:
         self.fleet = fleet
-        self._layers_of = partial(kernel_layers, network, precision=precision, device=pieces.device)
+        self._layers_of = partial(kernel_layers, network, device=pieces.device)
         self.layers = self._layers_of(num_nodes)
         self.layers.compile_ahead("layer_forward", "layer_backward")
         others = {name: shape for name, shape in fleet.shapes.items() if not self.layers.has(name)}

@@ -4,7 +4,7 @@ graph."""
 from collections.abc import Sequence
 from copy import copy
 from functools import cached_property, partial
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
@@ -26,7 +26,9 @@ from relational_transformer.runs.task import Start
 
 from .config import TrainConfig
 from .data import Draw, Split, length_buckets, outputs_of, take, to_device
-from .fused_step import FusedSteps
+
+if TYPE_CHECKING:
+    from .fused_step import FusedSteps
 
 HINTS_OF_REHEARSAL = 3
 """Two steps, so that one follows another: to the compiler all steps after the first are alike."""
@@ -63,7 +65,7 @@ class TrainingStep(Steps):
         self._start = pieces.plain_of_vector(network, "initial_carry", fleet.shapes)
         self._step = pieces.of_vector(network, "training_step", fleet.shapes)
         self._loss = pieces.of(network, "loss")
-        self._fused = FusedSteps(pieces, network, fleet, split.num_nodes, precision)
+        self._fused = fused_steps(pieces, network, fleet, split.num_nodes, precision)
 
     @classmethod
     def of_run(cls, config: TrainConfig, start: Start, split: Split) -> Self:
@@ -81,7 +83,7 @@ class TrainingStep(Steps):
         other.position = torch.zeros_like(self.position)
         other.index = self.index[:0].clone()
         other.graphs = Graphs(self.device, other.changed, beside=self.graphs)
-        other._fused = self._fused.of_size(split.num_nodes)
+        other._fused = self._fused and self._fused.of_size(split.num_nodes)
         other.split = split
         return other
 
@@ -96,7 +98,7 @@ class TrainingStep(Steps):
     @property
     def layers_are_kernels(self) -> bool:
         """Whether every layer is one fused kernel, forward and backward."""
-        return self._fused.fits and not self.recompute
+        return self._fused is not None and self._fused.fits and not self.recompute
 
     @property
     def are_recorded(self) -> bool:
@@ -165,7 +167,7 @@ class TrainingStep(Steps):
 
         `values` is a vector like `fleet.values`.
         """
-        if self.layers_are_kernels:
+        if self._fused is not None and self.layers_are_kernels:
             return self._fused.run(self._fused.begin(for_computing(values, self.precision)), batch, steps)
         carry = self._run(values, batch.inputs, steps)
         return self._loss({}, outputs_of(batch), carry._replace(hints={}))
@@ -226,8 +228,20 @@ class TrainingStep(Steps):
         if most <= HINTS_OF_REHEARSAL:
             return 0.0
         sizes = [saved_bytes(lambda num_hints=num_hints: self._forward(num_hints)) for num_hints in (2, 3)]
-        sizes = [size + self._fused.kept_bytes(number, self.batch_size) for number, size in enumerate(sizes, 1)]
+        if self._fused is not None:
+            sizes = [size + self._fused.kept_bytes(number, self.batch_size) for number, size in enumerate(sizes, 1)]
         return sizes[0] + (sizes[1] - sizes[0]) * (most - 2)
+
+
+def fused_steps(
+    pieces: Pieces, network: Network, fleet: Fleet, num_nodes: int, precision: Precision
+) -> "FusedSteps | None":
+    """The training steps by fused kernels, which compute in bfloat16; None for a network that has none."""
+    if precision != "bf16":
+        return None
+    from .fused_step import FusedSteps, can_fuse  # here, because most runs on a CPU need no kernels
+
+    return FusedSteps(pieces, network, fleet, num_nodes) if can_fuse(network) else None
 
 
 def linears_of_encoders(network: nn.Module) -> dict[str, Tensor]:

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from relational_transformer.clrs.feature import ProtocolName
+from relational_transformer.clrs.samples.modern import training_lengths
 from relational_transformer.clrs.samples.sampling import sample
 from relational_transformer.clrs.spec import Spec, Stage, spec_of
-from relational_transformer.clrs.task_sizes import TASK_SIZES
+from relational_transformer.clrs.task_sizes import MODERN_HINTS, TASK_SIZES
 from relational_transformer.clrs.tracing import allocate
 from relational_transformer.fleet.adam import CONSTANT, Schedule
 from relational_transformer.fleet.compiling import CompileMode
@@ -223,16 +224,24 @@ def _steps_of_example(config: TrainConfig) -> float:
     size = TASK_SIZES[config.task]
     if not config.protocol.is_modern:
         return size.train_hints - 1
+    has_one_size = size.train_nodes == size.test_nodes  # whatever the length
     steps = [
-        (sample(config.task, SAMPLED, length, 0, protocol="modern").lengths.mean() - 1)
-        * (length / size.train_nodes) ** 2
-        for length in config.protocol.sizes(config.task)
+        (hints - 1) * (1.0 if has_one_size else (length / size.train_nodes) ** 2)
+        for length, hints in zip(config.protocol.sizes(config.task), _hints_of_sizes(config), strict=True)
     ]
     return sum(steps) / len(steps)
 
 
+def _hints_of_sizes(config: TrainConfig) -> Sequence[float]:
+    """The mean number of hints of training examples of each size."""
+    sizes = config.protocol.sizes(config.task)
+    if sizes == training_lengths(config.task):
+        return MODERN_HINTS[config.task]
+    return [sample(config.task, SAMPLED, length, 0, protocol="modern").lengths.mean() for length in sizes]
+
+
 SAMPLED = 32
-"""The number of examples, of each size of the modern protocol, over which steps are averaged."""
+"""The number of examples of each size that the modern protocol does not have, over which hints are averaged."""
 
 
 @cache

@@ -39,16 +39,6 @@ def test_selected_examples_are_padded_to_the_longest_among_them():
     np.testing.assert_array_equal(selected.inputs["key"], data.inputs["key"][shortest])
 
 
-def test_float32_view_holds_the_same_values():
-    data = sample("bridges", 2, 6, seed=4)
-    wide = data.astype_float32()
-    assert wide.digest() == data.digest()
-    for stage, wide_stage in ((data.inputs, wide.inputs), (data.hints, wide.hints), (data.outputs, wide.outputs)):
-        for name, array in stage.items():
-            assert wide_stage[name].dtype == np.float32
-            np.testing.assert_array_equal(wide_stage[name], array)
-
-
 def test_numpy_integers_are_numbers_too():
     assert sample("minimum", np.int64(2), np.int32(4), np.uint32(5)).digest() == sample("minimum", 2, 4, 5).digest()
 

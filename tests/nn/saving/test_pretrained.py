@@ -254,8 +254,8 @@ class TestWhatIsNotAsItWasSaved:
 
     def test_a_name_that_cannot_be_printed(self, tmp_path: Path):
         make_layer().save_pretrained(tmp_path)
-        (tmp_path / "config.json").write_text('{"class": "\\ud800", "arguments": {}}')
-        with pytest.raises(ValueError, match=r"holds a \?, not a") as caught:
+        (tmp_path / "config.json").write_text('{"class": "\\ud800\\u001b[2J", "arguments": {}}')
+        with pytest.raises(ValueError, match=r"holds a \?\?\[2J, not a") as caught:
             RelationalTransformerLayer.from_pretrained(tmp_path)
         str(caught.value).encode()
 
@@ -365,6 +365,12 @@ print(RelationalTransformerLayer.from_pretrained({str(tmp_path)!r}).node_hidden_
 
 
 class TestMistakesAreToldInOneSentence:
+    def test_a_model_whose_sizes_are_not_known_yet(self, tmp_path: Path):
+        conv = RelationalTransformerConv(-1, 8, heads=2)
+        with pytest.raises(ValueError, match=r"has no node_input\.weight yet, .*: call it once before it is saved"):
+            conv.save_pretrained(tmp_path / "new")
+        assert not (tmp_path / "new").exists()
+
     def test_a_model_that_takes_any_argument(self, tmp_path: Path):
         with pytest.raises(TypeError, match="Open must name all arguments it takes"):
             Open(3, dropout=0.5).save_pretrained(tmp_path)

@@ -1,5 +1,6 @@
 """Runs in processes of their own, some of them killed."""
 
+import math
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from relational_transformer.runs import RunFolder
 from relational_transformer.sweeps import Run, sweep
 from relational_transformer.sweeps.engines import EngineOptions, LocalEngine, open_engine
 from relational_transformer.sweeps.engines.local import Worker
-from relational_transformer.sweeps.execution import wait_until_free
+from relational_transformer.sweeps.execution import execute_together, wait_until_free
 from tests.lobster.small import small_config as small_lobster
 from tests.sweeps.small import impossible_cell, rows_of, scores_alone, scores_of, small_cell, small_runs
 from tests.traps.trap import Traps
@@ -147,6 +148,32 @@ def test_a_sweep_that_was_stopped_and_killed_goes_on_and_ends_with_the_same_numb
     assert scores_of([run]) == scores_alone(tmp_path / "alone", CELL)
 
 
+def test_runs_that_were_not_begun_in_time_are_left_to_the_same_command(tmp_path: Path):
+    cells = [small_cell(task, seeds=(0,), parts=2) for task in TASKS[:2]]
+    done, late = runs = small_runs(tmp_path, *cells)
+    sweep([done], LocalEngine(["cpu"]))
+    events: list[tuple[Run, str]] = []
+    outcome = sweep(
+        runs, LocalEngine(["cpu"], begin_until=0.0), report=lambda event: events.append((event.run, event.what))
+    )
+    assert (outcome.done, outcome.not_begun, outcome.is_complete) == ((done,), (late,), False)
+    assert events == [(late, "not begun")]
+    assert sweep(runs, LocalEngine(["cpu"])).is_complete
+    assert scores_of(runs) == scores_alone(tmp_path / "alone", *cells)
+
+
+def test_a_process_leaves_the_runs_that_it_was_not_to_begin(tmp_path: Path):
+    runs = small_runs(tmp_path, *(small_cell(task, seeds=(0,)) for task in TASKS[:2]))
+    assert execute_together(runs, torch.device("cpu"), begin_until=0.0) == []
+    ended = SimpleNamespace(returncode=0, poll=lambda: 0, stdin=SimpleNamespace(close=lambda: None))
+    worker = Worker(runs, "cpu", ended, tmp_path / "log", is_shared=True)  # pyright: ignore[reportArgumentType]
+    for until, expected in ((0.0, [(None, True)] * 2), (math.inf, [("it left no result", False)] * 2)):
+        engine = LocalEngine(["cpu"], at_once=2, begin_until=until)
+        engine.workers.append(worker)
+        found = [((one.error or "")[-17:] or None, one.not_begun) for one in engine._look_at(worker)]
+        assert found == expected
+
+
 def test_options_that_cannot_be_are_refused():
     for options, name in ((EngineOptions(processes=0), "processes"), (EngineOptions(at_once=0), "at-once")):
         with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
@@ -164,6 +191,7 @@ def test_options_that_cannot_be_are_refused():
     ("options", "flag"),
     [
         (EngineOptions("ray", at_once=2), "--at-once has no effect with --engine ray"),
+        (EngineOptions("ray", begin_within=2.0), "--begin-within has no effect with --engine ray"),
         (EngineOptions("ray", processes=2), "--processes has no effect with --engine ray"),
         (EngineOptions(address="10.0.0.1:6379"), "--address has no effect with --engine local"),
         (EngineOptions(cpus_per_run=4), "--cpus-per-run has no effect with --engine local"),

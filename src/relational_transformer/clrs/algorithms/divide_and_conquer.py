@@ -3,7 +3,7 @@
 from relational_transformer.clrs.algorithm import Algorithm
 from relational_transformer.clrs.algorithms.rows import put_chain, put_one
 from relational_transformer.clrs.compiled import compiled
-from relational_transformer.clrs.features import keys
+from relational_transformer.clrs.input_features import keys
 from relational_transformer.clrs.samples.samplers import signed_keys
 
 

@@ -6,7 +6,7 @@ from relational_transformer.clrs.algorithm import Algorithm, Drawn
 from relational_transformer.clrs.algorithms.rows import put_chain, put_matrix
 from relational_transformer.clrs.algorithms.strings import split_strings
 from relational_transformer.clrs.compiled import compiled
-from relational_transformer.clrs.features import dimensions, probabilities, two_strings
+from relational_transformer.clrs.input_features import dimensions, probabilities, two_strings
 from relational_transformer.clrs.samples.samplers import string_halves, tree_probabilities, uniform_keys
 
 MATCH, UP, LEFT, BLANK = 0, 1, 2, 3

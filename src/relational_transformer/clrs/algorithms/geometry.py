@@ -7,7 +7,7 @@ import numpy as np
 from relational_transformer.clrs.algorithm import Algorithm, Drawn
 from relational_transformer.clrs.algorithms.rows import put, put_chain, put_one
 from relational_transformer.clrs.compiled import compiled
-from relational_transformer.clrs.features import points
+from relational_transformer.clrs.input_features import points
 from relational_transformer.clrs.samples.samplers import disk_points, two_segments
 
 SEGMENT_STEPS = 5

@@ -5,7 +5,7 @@ import numpy as np
 from relational_transformer.clrs.algorithm import Algorithm, Drawn
 from relational_transformer.clrs.algorithms.rows import put, put_chain, put_one
 from relational_transformer.clrs.compiled import compiled
-from relational_transformer.clrs.features import intervals, tasks
+from relational_transformer.clrs.input_features import intervals, tasks
 from relational_transformer.clrs.samples.samplers import activity_intervals, deadlines_and_worths
 
 

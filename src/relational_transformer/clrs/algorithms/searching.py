@@ -5,7 +5,7 @@ import numpy as np
 from relational_transformer.clrs.algorithm import Algorithm, Drawn
 from relational_transformer.clrs.algorithms.rows import put_chain, put_one, put_order
 from relational_transformer.clrs.compiled import compiled
-from relational_transformer.clrs.features import keys, keys_and_target
+from relational_transformer.clrs.input_features import keys, keys_and_target
 from relational_transformer.clrs.samples.samplers import sorted_keys_and_target, uniform_keys
 
 

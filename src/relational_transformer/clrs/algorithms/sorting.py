@@ -5,7 +5,7 @@ import numpy as np
 from relational_transformer.clrs.algorithm import Algorithm, Drawn
 from relational_transformer.clrs.algorithms.rows import put_one, put_order
 from relational_transformer.clrs.compiled import compiled
-from relational_transformer.clrs.features import keys
+from relational_transformer.clrs.input_features import keys
 from relational_transformer.clrs.samples.samplers import uniform_keys
 
 # In all four, `order[place]` is the node whose key stands at `place` of the array just now.

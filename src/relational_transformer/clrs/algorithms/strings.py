@@ -10,7 +10,7 @@ import numpy as np
 from relational_transformer.clrs.algorithm import Algorithm, Drawn
 from relational_transformer.clrs.algorithms.rows import put_chain, put_one
 from relational_transformer.clrs.compiled import compiled
-from relational_transformer.clrs.features import two_strings
+from relational_transformer.clrs.input_features import two_strings
 from relational_transformer.clrs.samples.samplers import LONGEST_NEEDLE, haystack_and_needle, haystack_and_varied_needle
 
 

@@ -16,7 +16,7 @@ from relational_transformer.clrs.samples.sampling import trace
 from relational_transformer.clrs.spec import spec_of
 from relational_transformer.clrs.trajectories import Trajectories
 
-# dm-clrs traces so many examples of each size before it begins, to see how long traces get.
+# Examples of each size that dm-clrs traces before it begins, to see how long traces get.
 WARM_UP = 1000
 
 

@@ -7,7 +7,7 @@ depend on n.
 import numpy as np
 
 from relational_transformer.clrs.compiled import entry
-from relational_transformer.clrs.features import CHARACTERS
+from relational_transformer.clrs.input_features import CHARACTERS
 from relational_transformer.clrs.samples.random import coin, fill_below, fill_bernoulli, fill_uniform, next_below
 
 # The smallest |cross product| of three points that counts as a triangle.

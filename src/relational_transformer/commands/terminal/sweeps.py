@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
@@ -14,6 +15,9 @@ from relational_transformer.sweeps.speeds import Speeds
 from relational_transformer.sweeps.sweep import Event, Outcome
 
 from .training import range_of
+
+Order = Literal["cost", "given"]
+"""The order in which runs begin."""
 
 SECONDS_BETWEEN_LOOKS = 5.0
 """Seconds between two looks into the folders of all runs."""
@@ -108,7 +112,8 @@ class SweepDisplay:
         done = sum(run.is_done for run in self.runs)
         self._drop(event.run)
         self.shares_before[event.run] = event.run.share_done  # it is under way again once its share has grown
-        detail = f": {event.detail}" if event.detail else ""
+        words = scores_of(event.run) if event.what == "done" else event.detail
+        detail = f": {words}" if words else ""
         self._say(f"[{done}/{len(self.runs)}] {event.what}: {event.run.name}{detail}")
 
     def update(self) -> None:
@@ -160,6 +165,15 @@ def last_scores(run: Run) -> str:
     return f"loss {range_of(known['loss'], '.3f')}   validation {range_of(known['validation'], '.3f')}"
 
 
+def scores_of(run: Run) -> str:
+    """The test score of each seed of a run that has its result, and the time that it took."""
+    result = RunFolder(run.folder).read_result()
+    if result is None:
+        return ""
+    shown = [run.task.shown(row["test"]) if row["test"] is not None else "failed" for row in result["seeds"]]
+    return f"test {', '.join(shown)} in {format_duration(result['seconds'])}"
+
+
 def format_petaflop(operations: float) -> str:
     """A number of operations in units of 10^15, with three digits or more.
 
@@ -183,21 +197,21 @@ def format_duration(seconds: float | None) -> str:
     return f"{minutes // 60:,}:{minutes % 60:02d} h"
 
 
-def carry_out(runs: list[Run], where: EngineOptions) -> dict[Run, tuple[str, ...]]:
-    """Train all runs without a result, and print what happens. Returns the runs that were given up, with their
-    errors."""
+def carry_out(runs: list[Run], where: EngineOptions, order: Order = "cost") -> Outcome:
+    """Train all runs without a result, and print what happens."""
     if all(run.is_done for run in runs):
-        return {}
+        return Outcome(tuple(runs), {})
     engine = open_engine(where)
     try:
         with Console(stderr=True).status("Counting the operations of every run"):
             costs = {run: run.flop for run in runs}
-        # One run at a time: cheap ones first, for early results. Several at a time: costly ones first, because the last
-        # run to end decides when the sweep ends.
-        in_order = sorted(runs, key=costs.__getitem__, reverse=engine.slots > 1)
+        if order == "cost":
+            # One run at a time: cheap ones first, for early results. Several at a time: costly ones first, because the
+            # last run to end decides when the sweep ends.
+            runs = sorted(runs, key=costs.__getitem__, reverse=engine.slots > 1)
         with SweepDisplay(costs, engine) as display:
-            outcome = sweep(in_order, engine, report=display.report, tick=display.update)
+            outcome = sweep(runs, engine, report=display.report, tick=display.update)
     finally:
         engine.close()
     display.conclude(outcome)
-    return outcome.given_up
+    return outcome

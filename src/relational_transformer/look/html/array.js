@@ -38,7 +38,8 @@ const arrayView = {
     const others = frame.names("node", "pointer").filter((name) => name !== ordering && !FEATURES.get(name).constant);
     others.forEach((name) => pointers(frame, name, (node) => [seats[node], this.base + 22], { gap: 2, below: true }));
     const below = this.base + (options.note ? 54 : 38), above = (node) => zero - (heights[node] / most) * full - 26;
-    tags(frame, (node, number) => [seats[node], others.length ? Math.max(11, above(node) - number * TAG) : below + number * TAG]);
+    const look = { tries: 12, foot: others.length ? (node) => [seats[node], above(node) + 10] : null };
+    tags(frame, (node, number) => [seats[node], others.length ? Math.max(11, above(node) - number * TAG) : below + number * TAG], look);
     return (node) => [seats[node], this.base + 22];
   },
 
@@ -83,6 +84,8 @@ const arrayView = {
         stage.put("nodes", `note ${node}`, "text", { class: "note" }, { at: [x, below + 16], text: note });
       }
     } else if (wrong) stage.put("nodes", `name ${node}`, "circle", { r: 3, fill: BAD }, { at: [x, below - 4] });
+    const text = nodes <= 24 ? 16 : 0;  // of the value
+    frame.covered.push({ x, y: zero - (Math.max(height, 0) + text) / 2, width, height: Math.max(height, 0) + text });
     if (fresh) alarm(frame, `bar ${node}`, [x, zero - Math.max(height, 0) - (nodes <= 24 ? 24 : 10)]);
   },
 };

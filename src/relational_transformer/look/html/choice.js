@@ -23,14 +23,13 @@ class Choice {
     return made;
   }
 
-  // A layer and a head to choose; nothing where no attention was kept.
+  // A layer and a head to choose, where there are several; nothing where no attention was kept.
   selects() {
     if (!this.run.attention) return [];
+    const layers = this.run.layers.map((layer, place) => [place, `layer ${layer}`]);
     const heads = Array.from({ length: this.run.attention.shape[2] }, (_, head) => [head, `head ${head + 1}`]);
-    return [
-      this.select("layer", this.run.layers.map((layer, place) => [place, `layer ${layer}`])),
-      this.select("head", [[-1, "all heads"], ...heads]),
-    ];
+    const choices = [["layer", layers], ["head", [[-1, "all heads"], ...heads]]];
+    return choices.filter(([what, options]) => options.length > (what === "head" ? 2 : 1)).map(([what, options]) => this.select(what, options));
   }
 
   // The same below a picture, with a box that draws it there.

@@ -20,8 +20,9 @@ function arrayAt(place) {
 // One example: its true values and those of every run. A voice is TRUTH or the number of a run; a stop is a step of the
 // algorithm, or behind the last one the result.
 class Example {
-  constructor(scene) {
+  constructor(scene, hidden) {
     this.scene = scene;
+    this.hidden = hidden;  // hints that are switched off
     this.nodes = scene.nodes;
     this.steps = scene.steps;
     this.result = scene.steps;
@@ -76,12 +77,21 @@ class Example {
     return facts.features.filter((one) => one.stage === stage && one.name in this.scene.truth).map((one) => one.name);
   }
 
-  // For every stop how many elements of a run are wrong, and how many of them newly so.
+  // Those of them that are switched on.
+  shownAt(stop) {
+    return this.namesAt(stop).filter((name) => !this.hidden.has(name));
+  }
+
+  // Of every run and stop, how many elements of what is switched on are wrong, and how many of them newly so.
+  count() {
+    this.mistakesAt = [...this.scene.runs.keys()].map((voice) => this.mistakes(voice));
+  }
+
   mistakes(voice) {
     const counts = [];
     for (let stop = 0; stop <= this.result; stop++) {
       let wrong = 0, fresh = 0;
-      for (const name of this.namesAt(stop)) {
+      for (const name of this.shownAt(stop)) {
         const now = this.wrong(voice, name, stop);
         if (!now) continue;
         for (let place = 0; place < now.length; place++) {

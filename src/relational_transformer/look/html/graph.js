@@ -13,12 +13,7 @@ const graphView = {
     this.edges(frame, anchor, radius);
     frame.names("node", "pointer").forEach((name, number) => pointers(frame, name, anchor, { gap: radius + 3, bend: 0.1 + 0.14 * number }));
     for (let node = 0; node < nodes; node++) this.node(frame, node, anchor(node), radius);
-    const centre = [stage.width / 2, stage.height / 2];
-    tags(frame, (node, number) => {
-      const at = anchor(node), away = Math.hypot(at[0] - centre[0], at[1] - centre[1]) < 40 ? [at[0], at[1] - 1] : at;
-      const [x, y] = towards(at, [2 * away[0] - centre[0], 2 * away[1] - centre[1] - (away === at ? 0 : 80)], radius + 14);
-      return [Math.min(Math.max(x, 22), stage.width - 22), Math.min(Math.max(y + (y < centre[1] ? -1 : 1) * number * TAG, 11), stage.height - 11)];
-    });
+    tagsAround(frame, anchor, radius);
     return anchor;
   },
 
@@ -59,7 +54,7 @@ const graphView = {
 
   weight(frame, place, from, to, value) {
     const at = [from[0] * 0.55 + to[0] * 0.45, from[1] * 0.55 + to[1] * 0.45 + 3];
-    frame.stage.put("edges", `weight ${place}`, "text", { class: "weight" }, { at, text: value.toFixed(2).replace(/^0/, "") });
+    frame.stage.put("marks", `weight ${place}`, "text", { class: "weight" }, { at, text: value.toFixed(2).replace(/^0/, "") });
   },
 
   node(frame, node, at, radius) {
@@ -81,6 +76,7 @@ const graphView = {
     const data = `${node}`;
     stage.put("nodes", `node ${node}`, "circle", { r: radius, fill, stroke, "stroke-width": 1.6, class: "node" }, { at, data });
     stage.put("nodes", `name ${node}`, "text", { class: "name", "font-size": radius * (radius < 13 ? 1.05 : 0.9), y: radius * 0.33, fill: ink }, { at, text: data, data });
+    frame.covered.push({ x: at[0], y: at[1], radius: radius + 1 });
     if (scalars.length) this.scalar(frame, scalars[0], node, at, radius);
     if (wrong) stage.put("nodes", `wrong ${node}`, "circle", { r: radius + 8, class: "wrong" }, { at });
     if (fresh) alarm(frame, `node ${node}`, [at[0] - radius * 0.85, at[1] - radius * 0.85]);
@@ -94,8 +90,9 @@ const graphView = {
     if (frame.nodes > 24 || (value === 0 && !frame.isWrong(name, node))) return;
     const below = [at[0], at[1] + radius + 6], color = frame.isWrong(name, node) ? BAD : colorOf(name);
     const length = Math.min(1, Math.abs(value) / most) * 30;
+    frame.covered.push({ x: below[0], y: below[1] + 9, width: 30, height: 18 });
     frame.stage.put("nodes", `bar back ${node}`, "rect", { x: -15, width: 30, height: 5, rx: 2.5, fill: "var(--line)" }, { at: below });
     frame.stage.put("nodes", `bar ${node}`, "rect", { x: -15, width: length, height: 5, rx: 2.5, fill: color }, { at: below });
-    frame.stage.put("nodes", `value ${node}`, "text", { class: "value", y: 16, fill: color }, { at: below, text: value.toFixed(2) });
+    frame.stage.put("nodes", `value ${node}`, "text", { class: "value", y: 16, fill: color }, { at: below, text: rounded(value) });
   },
 };

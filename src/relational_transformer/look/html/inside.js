@@ -1,17 +1,23 @@
 // Inside a model: a square for each pair of nodes, strong where attention, or the norm of the edge vector, is large.
 
 class Squares {
-  constructor(example, label, color) {
+  constructor(example, label, color, tell) {
     this.example = example;
     this.color = color;
+    this.values = null;
     this.stage = new Stage(320, 320, ["nodes", "front"]);
     this.stage.svg.setAttribute("role", "img");
     this.stage.svg.setAttribute("aria-label", label);
     this.stage.svg.classList.add("squares");
+    explainOnHover(this.stage.svg, (place) => {
+      const [i, j] = place.split(",").map(Number);
+      return tell(i, j, this.values[i * example.nodes + j] / 255);
+    });
   }
 
   draw(values) {
     const { nodes } = this.example, size = 300 / nodes;
+    this.values = values;
     this.stage.begin();
     for (let node = 0; node < nodes; node += nodes > 24 ? 8 : 1) {
       const look = { class: "index tiny" };
@@ -29,6 +35,30 @@ class Squares {
   }
 }
 
+// Nodes on a ring, with attention as lines: for pictures that are tables, in which no line can lead from node to node.
+class Ring {
+  constructor(example, label) {
+    this.nodes = example.nodes;
+    this.stage = new Stage(320, 320, ["attention", "nodes"]);
+    this.stage.svg.setAttribute("role", "img");
+    this.stage.svg.setAttribute("aria-label", label);
+    this.stage.svg.classList.add("ring");
+  }
+
+  draw(weights) {
+    const { nodes, stage } = this, radius = nodes > 24 ? 5 : 11, turn = (2 * Math.PI) / nodes;
+    const anchor = (node) => [160 + 138 * Math.sin(node * turn), 160 - 138 * Math.cos(node * turn)];
+    stage.begin();
+    for (let node = 0; node < nodes; node++) {
+      const data = `${node}`, at = anchor(node);
+      stage.put("nodes", `node ${node}`, "circle", { r: radius, fill: "var(--card)", stroke: "var(--node)" }, { at, data });
+      if (radius > 8) stage.put("nodes", `name ${node}`, "text", { class: "index", y: 4 }, { at, text: data });
+    }
+    if (weights) drawAttention(this, anchor, weights, { gap: radius + 1 });
+    stage.end();
+  }
+}
+
 const ALIKE = 0.002;  // of the largest length: less than that is rounding
 
 // Attention and edge vectors of one run on one example, with a choice of layer and head.
@@ -36,12 +66,17 @@ class Inside {
   constructor(example, voice, choice) {
     Object.assign(this, { example, voice, choice });
     const run = example.scene.runs[voice], name = facts.runs[voice].name, [low, high] = run.norm_range;
-    this.attention = new Squares(example, `Attention in ${name}: row i attends to column j`, "var(--attention)");
-    this.norms = new Squares(example, `Length of the edge vectors in ${name}`, "var(--c3)");
+    const lines = (head, text) => [element("b", {}, head), element("span", {}, text)];
+    this.attention = new Squares(example, `Attention in ${name}: row i attends to column j`, "var(--attention)", (i, j, weight) =>
+      lines(`node ${i} attends to node ${j}`, `with weight ${weight.toFixed(2)}`));
+    this.norms = new Squares(example, `Length of the edge vectors in ${name}`, "var(--c3)", (i, j, share) =>
+      lines(`edge vector of nodes ${i} and ${j}`, `length ${number(low + share * (high - low))}`));
     const figures = element("div", { class: "figures" });
+    this.ring = run.attention && facts.view === "matrix" ? new Ring(example, `Attention as lines in ${name}`) : null;
     if (run.attention) {
       const controls = element("p", { class: "controls" }, ...choice.selects());
       figures.append(element("figure", {}, controls, this.attention.stage.svg, element("figcaption", {}, `Attention: row i attends to column j. ${run.attention_note}`)));
+      if (this.ring) figures.append(element("figure", {}, element("p", { class: "controls" }, "attention as lines"), this.ring.stage.svg, element("figcaption", {}, LINES)));
     } else figures.append(element("p", { class: "soft" }, run.attention_note));
     if (run.norms && high - low < ALIKE * high) {
       figures.append(element("p", { class: "soft" }, `All edge vectors have the length ${number(high)} after every step.`));
@@ -53,7 +88,9 @@ class Inside {
   }
 
   draw(stop) {
-    this.attention.draw(this.choice.weights(stop));
+    const weights = this.choice.weights(stop);
+    this.attention.draw(weights);
+    this.ring?.draw(weights);
     this.norms.draw(this.example.norms(this.voice, stop));
   }
 }

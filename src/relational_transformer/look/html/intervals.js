@@ -19,7 +19,7 @@ const intervalsView = {
         x: 0, y: -row * 0.36, width: Math.max(3, (end[node] - start[node]) * wide), height: row * 0.72, rx: Math.min(6, row * 0.3),
         fill: on ? colorOf(on) : "var(--bar)", class: wrong ? "bar bad" : "bar",
       }, { at: [x(start[node]), y(node)], data });
-      if (!small) stage.put("nodes", `name ${node}`, "text", { class: "index", y: 4 }, { at: [16, y(node)], text: data, data });
+      if (!small || node % 8 === 0) stage.put("nodes", `name ${node}`, "text", { class: "index", y: 4 }, { at: [16, y(node)], text: data, data });
       if (fresh) alarm(frame, `bar ${node}`, [x(start[node]), y(node) - row * 0.3]);
     }
     tags(frame, (node, number) => [stage.width - 66 + number * 36, y(node)]);

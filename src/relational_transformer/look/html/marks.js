@@ -22,14 +22,15 @@ class Frame {
     Object.assign(this, { example: panel.example, voice: panel.voice, stage: panel.stage, stop });
     this.isResult = stop === this.example.result;
     this.nodes = this.example.nodes;
-    this.hidden = panel.hidden;
+    this.hidden = panel.example.hidden;
+    this.covered = [];  // boxes and circles that no flag may cover
   }
 
   // Names of the features of a location and type that are switched on.
   names(location, type) {
-    return this.example.namesAt(this.stop).filter((name) => {
+    return this.example.shownAt(this.stop).filter((name) => {
       const feature = FEATURES.get(name);
-      return feature.location === location && feature.type === type && !this.hidden.has(name) && this.values(name);
+      return feature.location === location && feature.type === type && this.values(name);
     });
   }
 
@@ -104,8 +105,9 @@ function pointers(frame, name, anchor, { gap, bend = 0.12, layer = "marks", belo
   }
 }
 
-// An exclamation mark where a mistake has just been made.
-function alarm(frame, key, at) {
+// An exclamation mark where a mistake has just been made, inside the picture.
+function alarm(frame, key, [x, y]) {
+  const rim = 10, { width, height } = frame.stage, at = [Math.min(Math.max(x, rim), width - rim), Math.min(Math.max(y, rim), height - rim)];
   frame.stage.put("front", `${key} alarm`, "circle", { r: 8, class: "alarm" }, { at });
   frame.stage.put("front", `${key} alarm sign`, "text", { class: "alarm-sign", y: 4 }, { at, text: "!" });
 }

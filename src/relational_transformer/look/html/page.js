@@ -56,12 +56,12 @@ function legendItem(feature) {
 // Everything about one example; returns what draws it.
 function exampleSection(example, main, redraw) {
   const choices = example.scene.runs.map((_, voice) => new Choice(example, voice, redraw));
-  const panels = example.voices.map((voice) => new Panel(example, voice, hidden, choices[voice]));
+  const panels = example.voices.map((voice) => new Panel(example, voice, choices[voice]));
   const strips = new Strips(example), drawn = [...panels, strips];
   const title = facts.scenes.length > 1 ? [element("h2", {}, `${example.nodes} nodes`)] : [];
   const section = element("section", { class: "example" }, ...title,
     element("div", { class: `panels of-${panels.length}`, role: "group", "aria-label": "Pictures", tabindex: panels.length > 1 && innerWidth < 800 ? "0" : null }, ...panels.map((panel) => panel.holder)));
-  explainOnHover(strips.holder, (place) => tellOf(example, TRUTH, strips.stop ?? 0, place));
+  explainOnHover(strips.holder, (place, cell) => tellOf(example, +cell.dataset.voice, strips.stop, place));
   const insides = element("div", { class: "insides" });
   example.scene.runs.forEach((run, voice) => {
     const inside = new Inside(example, voice, choices[voice]);
@@ -81,23 +81,30 @@ function measure(player) {
     root.setProperty("--player", `${player.offsetHeight}px`);
     root.setProperty("--above", `${Math.round(picture.getBoundingClientRect().top + scrollY)}px`);
   };
+  tell();
   new ResizeObserver(tell).observe(player);
   addEventListener("resize", tell);
 }
 
 async function start() {
   await openData();
-  const examples = facts.scenes.map((scene) => new Example(scene));
-  examples.forEach((example) => { example.mistakesAt = example.scene.runs.map((_, voice) => example.mistakes(voice)); });
-  const main = document.querySelector("main"), sections = [];
+  const examples = facts.scenes.map((scene) => new Example(scene, hidden));
+  examples.forEach((example) => example.count());
+  const main = document.querySelector("main"), sections = [], timelines = [];
   const redraw = () => sections.forEach((section, number) => section.draw(player.stopOf(examples[number])));
   const player = new Player(examples, redraw);
   examples.forEach((example) => sections.push(exampleSection(example, main, redraw)));
   for (const example of examples) {
-    for (const voice of facts.runs.keys()) player.lines.append(new Timeline(example, voice, player).holder);
+    for (const voice of facts.runs.keys()) timelines.push(new Timeline(example, voice, player));
   }
+  player.lines.append(...timelines.map((timeline) => timeline.holder));
+  const recount = () => {
+    examples.forEach((example) => example.count());
+    timelines.forEach((timeline) => timeline.draw());
+    player.tell();
+  };
   main.classList.toggle("alone", !facts.runs.length && examples.length === 1);
-  main.prepend(chips(redraw));
+  main.prepend(chips(recount));
   main.append(element("section", { class: "meaning" }, element("h2", {}, "What the signs mean"), legend()), ...sections.map((section) => section.more));
   document.querySelector(".top").append(themeButton());
   main.before(player.holder);
@@ -111,5 +118,6 @@ async function start() {
 
 start().catch((error) => {
   document.querySelector(".waiting").textContent = `This page cannot be shown: ${error.message}. A browser of 2023 or later is needed.`;
+  document.documentElement.dataset.ready = "no";
   throw error;
 });

@@ -4,15 +4,14 @@ const VIEWS = { graph: graphView, array: arrayView, intervals: intervalsView, st
 const LAYERS = ["back", "edges", "masks", "attention", "marks", "nodes", "front"];
 
 class Panel {
-  constructor(example, voice, hidden, choice) {
-    Object.assign(this, { example, voice, hidden, choice });
+  constructor(example, voice, choice) {
+    Object.assign(this, { example, voice, choice });
     this.view = VIEWS[facts.view];
     this.stage = new Stage(...this.view.size(example), LAYERS);
     this.stage.svg.setAttribute("role", "img");
     this.stage.svg.classList.add("picture");
     this.name = voice === TRUTH ? (facts.runs.length ? "The algorithm" : facts.title) : facts.runs[voice].name;
-    const hasBadges = facts.features.some((one) => one.location === "graph" && one.stage !== "input");
-    this.badges = element("p", { class: "badges", hidden: !hasBadges });
+    this.badges = element("p", { class: "badges" });
     const heading = element(facts.scenes.length > 1 ? "h3" : "h2", { class: "whose", hidden: !facts.runs.length }, this.name);
     if (voice !== TRUTH) {
       const score = example.scene.runs[voice].score;
@@ -33,7 +32,7 @@ class Panel {
     }
     this.stage.end();
     this.drawBadges(frame);
-    this.stage.svg.setAttribute("aria-label", `${this.name}, ${nameOfStop(this.example, stop)}: ${changes(this.example, this.voice, stop).join("; ") || "nothing changes"}`);
+    this.stage.svg.setAttribute("aria-label", `${this.name}, ${nameOfStop(this.example, stop)}: ${changes(this.example, this.voice, stop).join("; ") || "nothing that is shown changes"}`);
   }
 
   // Numbers, classes and answers of the whole graph.
@@ -47,5 +46,6 @@ class Panel {
       }
     }
     this.badges.replaceChildren(...made);
+    this.badges.hidden = !facts.features.some((one) => one.location === "graph" && one.stage !== "input" && !this.example.hidden.has(one.name));
   }
 }

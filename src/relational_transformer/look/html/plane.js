@@ -25,11 +25,7 @@ const planeView = {
     frame.names("node", "pointer").filter((name) => !FEATURES.get(name).constant)
       .forEach((name) => pointers(frame, name, anchor, { gap: radius + 2, bend: 0 }));
     for (let node = 0; node < nodes; node++) graphView.node(frame, node, anchor(node), radius);
-    const centre = [stage.width / 2, stage.height / 2];
-    tags(frame, (node, number) => {
-      const at = anchor(node), up = at[1] < centre[1] ? -1 : 1, wide = Math.min(Math.max(at[0], 30), stage.width - 30);
-      return [wide, Math.min(Math.max(at[1] + up * (radius + 13 + number * TAG), 11), stage.height - 11)];
-    });
+    tagsAround(frame, anchor, radius);
     return anchor;
   },
 

@@ -36,8 +36,14 @@ class Player {
 
   go(stop, byItself = false) {
     if (!byItself) this.pause();
+    hideTooltip();  // it tells of another step
     this.stop = Math.min(Math.max(stop, 0), this.last);
     this.slider.value = this.stop;
+    this.tell();
+  }
+
+  // This stop in words, and in pictures.
+  tell() {
     const told = this.examples.map((example) => {
       const where = nameOfStop(example, this.stopOf(example)), what = sentence(example, this.stopOf(example));
       return { where, text: this.examples.length > 1 ? `${example.nodes} nodes, ${where}: ${what}` : `${where}: ${what}` };
@@ -84,7 +90,8 @@ class Player {
 
   press(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || /^(SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
-    if (event.target === this.slider && event.key.startsWith("Arrow")) return;
+    const scrolled = event.target.closest?.(".scroll, .panels");  // with arrows, where it is wider than its place
+    if (event.key.startsWith("Arrow") && (event.target === this.slider || scrolled?.scrollWidth > scrolled?.clientWidth)) return;
     if (event.key === " " && /^(BUTTON|SUMMARY|INPUT)$/.test(event.target.tagName) && event.target !== this.slider) return;
     const acts = {
       ArrowRight: () => this.go(this.stop + 1), ArrowLeft: () => this.go(this.stop - 1), Home: () => this.go(0),

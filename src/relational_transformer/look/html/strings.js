@@ -32,10 +32,11 @@ const stringsView = {
     const others = frame.names("node", "pointer").filter((name) => !FEATURES.get(name).constant);
     const rim = (node) => [anchor(node)[0], anchor(node)[1] + cell / 2 + 17];
     others.forEach((name) => pointers(frame, name, rim, { gap: 2, below: true }));
-    tags(frame, (node, number) => {
-      const [x, y] = anchor(node), isLong = node < first, distance = cell / 2 + (isLong || !others.length ? 28 : 14) + number * TAG;
-      return [x, isLong || others.length ? y - distance : y + distance];
-    });
+    tags(frame, (node, number, width) => {  // first in a pile, then beside it
+      const [x, y] = anchor(node), isLong = node < first, pile = isLong ? 3 : 2, isUp = isLong || others.length;
+      const distance = cell / 2 + (isLong || !others.length ? 28 : 14) + (number % pile) * TAG;
+      return [x + Math.floor(number / pile) * (width + 2), isUp ? y - distance : y + distance];
+    }, { tries: 12 });
     return anchor;
   },
 

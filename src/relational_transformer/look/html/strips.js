@@ -16,22 +16,20 @@ class Strips {
     const { nodes } = this.example, head = element("tr", {}, element("th", { scope: "col" }, "hint"), element("th", { scope: "col" }, "by"));
     for (let node = 0; node < nodes; node++) head.append(element("th", { scope: "col" }, `${node}`));
     this.table.append(element("thead", {}, head));
-    const body = element("tbody");
     for (const name of this.example.namesAt(stop)) {
       const feature = FEATURES.get(name);
       if (feature.location === "edge") continue;
-      this.example.voices.forEach((voice, number) => body.append(this.row(feature, voice, number, nodes)));
+      this.table.append(element("tbody", {}, ...this.example.voices.map((voice, number) => this.row(feature, voice, number, nodes))));
     }
-    this.table.append(body);
   }
 
   row(feature, voice, number, nodes) {
     const row = element("tr", { class: number ? "said" : "true" });
     if (!number) row.append(element("th", { scope: "rowgroup", rowspan: this.example.voices.length, title: feature.words }, feature.name));
-    row.append(element("td", { class: "by" }, voice === TRUTH ? "true" : facts.runs[voice].name));
+    row.append(element("td", { class: "by", role: "rowheader" }, voice === TRUTH ? "true" : facts.runs[voice].name));
     const isOne = feature.location === "graph", cells = [];
     for (let node = 0; node < (isOne ? 1 : nodes); node++) {
-      const cell = element("td", isOne ? { colspan: nodes, class: "whole" } : { "data-place": `${node}` });
+      const cell = element("td", isOne ? { colspan: nodes, class: "whole" } : { "data-place": `${node}`, "data-voice": `${voice}` });
       row.append(cell);
       cells.push({ cell, shown: null });
     }

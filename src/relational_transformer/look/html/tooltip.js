@@ -34,11 +34,14 @@ function hideTooltip() {
   tooltip.hidden = true;
 }
 
-// Of whatever below `holder` says which node or pair it is.
+document.addEventListener("pointerdown", hideTooltip);  // a tap elsewhere
+document.addEventListener("scroll", hideTooltip, { capture: true, passive: true });
+
+// Of whatever below `holder` says which node or pair it is; `tell` is given its place, and the element.
 function explainOnHover(holder, tell) {
   const show = (event) => {
     const one = event.target.closest("[data-place]");
-    if (one) showTooltip(event, tell(one.dataset.place));
+    if (one) showTooltip(event, tell(one.dataset.place, one));
     else hideTooltip();
   };
   holder.addEventListener("pointerover", show);

@@ -6,9 +6,12 @@ function number(value) {
   return Number.isFinite(value) ? value.toLocaleString("en", NUMBERS) : "not a number";
 }
 
+// A number with two digits behind the point.
+const rounded = (value) => value.toFixed(2).replace("-0.00", "0.00");
+
 // A value of a feature, short.
 function short(feature, value) {
-  if (feature.type === "scalar") return Number.isInteger(value) ? `${value}` : Number.isFinite(value) ? value.toFixed(2).replace(/^(-?)0\./, "$1.") : "?";
+  if (feature.type === "scalar") return Number.isInteger(value) ? `${value}` : Number.isFinite(value) ? rounded(value).replace(/^(-?)0\./, "$1.") : "?";
   if (value === -1) return "";
   if (feature.type === "categorical") return feature.classes.length ? feature.classes[value].split(/[: ]/)[0] : `${value}`;
   if (feature.type === "mask") return feature.location === "graph" && feature.flags.length ? feature.flags[value] : value ? "yes" : "no";
@@ -29,14 +32,19 @@ function placeInWords(feature, place, nodes) {
   return feature.location === "edge" ? `${Math.floor(place / nodes)}-${place % nodes}` : `${place}`;
 }
 
-// What has changed since the stop before, a few words a feature: "u: node 4", "pi_h: 3→5, 7→5".
-function changes(example, voice, stop, most = 4) {
+// What has changed of what is shown since the stop before, a few words a feature: "u: node 4", "pi_h: 3→5, 7→5".
+function changes(example, voice, stop, most = IS_NARROW ? 2 : 4) {
   const found = [];
-  for (const name of example.namesAt(stop)) {
+  for (const name of example.shownAt(stop)) {
     const feature = FEATURES.get(name), now = example.values(voice, name, stop);
     if (!now || feature.constant) continue;
     const before = stop > 0 && stop < example.result ? example.values(voice, name, stop - 1) : null;
-    const places = [...now.keys()].filter((place) => !before || now[place] !== before[place]);
+    const isSaid = (place) => !before || now[place] !== before[place];
+    const isTwin = (place) => {  // of an edge that leads both ways, told already
+      const other = (place % example.nodes) * example.nodes + Math.floor(place / example.nodes);
+      return facts.options.directed === false && feature.location === "edge" && other < place && now[other] === now[place] && isSaid(other);
+    };
+    const places = [...now.keys()].filter((place) => isSaid(place) && !isTwin(place));
     const isOne = now.length === 1;
     if (!places.length || (!before && !isOne && stop < example.result)) continue;
     found.push(`${name}: ${listed(feature, now, places, example.nodes, most)}`);
@@ -73,7 +81,7 @@ function nameOfStop(example, stop) {
 // A stop in one or a few sentences.
 function sentence(example, stop) {
   const told = changes(example, TRUTH, stop);
-  const parts = [`${told.join("; ") || "nothing changes"}.`];
+  const parts = [`${told.join("; ") || "nothing that is shown changes"}.`];
   example.scene.runs.forEach((run, voice) => {
     const { wrong, fresh } = example.mistakesAt[voice][stop];
     const name = facts.runs[voice].name;
@@ -85,6 +93,6 @@ function sentence(example, stop) {
 }
 
 function whereWrong(example, voice, stop) {
-  const names = example.namesAt(stop).filter((name) => example.wrong(voice, name, stop)?.includes(1));
+  const names = example.shownAt(stop).filter((name) => example.wrong(voice, name, stop)?.includes(1));
   return `: ${cut(names, 5)}`;
 }

@@ -8,13 +8,15 @@ from ..run import Run
 
 @dataclass(frozen=True)
 class Ended:
-    """A run that an engine is done with: it has a result or an error, or its worker was lost."""
+    """A run that an engine is done with: it has a result or an error, its worker was lost, or it was not begun."""
 
     run: Run
     error: str | None = None
     """The error in one line; None where the run has a result."""
     lost: bool = False
     """Whether the machine of the run was lost, which is not an error of the run."""
+    not_begun: bool = False
+    """Whether it was not begun, because no run was to begin any more."""
 
 
 class Engine(Protocol):

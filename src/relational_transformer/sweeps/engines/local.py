@@ -7,6 +7,7 @@ for taking too much memory stops no other. Small fleets share one process, becau
 
 import contextlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -67,15 +68,15 @@ class LocalEngine:
     a run makes such a process fail, it is tried again alone, and the others continue together. If it is not known which
     run it was, all that were under way are tried alone. With `only_small`, runs of tasks that may need much memory have
     a process of their own. Beside each process that takes several runs, `prepare` others compile what the next of them
-    need (`preparing.py`).
+    need (`preparing.py`). No run begins after `begin_until` (`time.time()`).
     """
 
     def __init__(
         self, devices: Sequence[str], at_once: int = 1, checkpoint_seconds: float = 60.0, *, only_small: bool = False,
-        prepare: int = 0,
+        prepare: int = 0, begin_until: float = math.inf,
     ) -> None:  # fmt: skip
         self.at_once, self.checkpoint_seconds, self.only_small = at_once, checkpoint_seconds, only_small
-        self.prepare = prepare
+        self.prepare, self.begin_until = prepare, begin_until
         self.slots = len(devices) * at_once
         self.workers: list[Worker] = []
         self._free = deque(devices)
@@ -88,6 +89,9 @@ class LocalEngine:
         self._waiting.append(run)
 
     def wait(self, seconds: float) -> list[Ended]:
+        if self._is_late and self._waiting:
+            late, self._waiting = self._waiting, deque()
+            return [Ended(run, not_begun=True) for run in late]
         while self._waiting and self._free:
             runs = self._next_runs()
             self.workers.append(self._start(runs, self._free.popleft()))
@@ -110,6 +114,11 @@ class LocalEngine:
     def close(self) -> None:
         """There is nothing to release: every process has ended."""
 
+    @property
+    def _is_late(self) -> bool:
+        """Whether no run is to begin any more."""
+        return time.time() > self.begin_until
+
     def _next_runs(self) -> list[Run]:
         """The runs of the next process: one run, or a share of those that can be trained together."""
         first = self._waiting[0]
@@ -128,6 +137,7 @@ class LocalEngine:
             "checkpoint_seconds": self.checkpoint_seconds,
             "at_once": self.at_once,
             "prepare": self.prepare if len(runs) > 1 else 0,
+            "begin_until": self.begin_until,
         }
         log = runs[0].folder / LOG
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -166,6 +176,8 @@ class LocalEngine:
     def _judge(self, worker: Worker) -> list[Ended]:
         """The outcome of the runs that a process has left without a result."""
         error, blamed = worker.how_it_ended()
+        if error is None and self._is_late:
+            return [Ended(run, not_begun=True) for run in worker.runs]
         if not worker.is_shared:
             return [Ended(run, error or "it left no result") for run in worker.runs]
         suspects = blamed or worker.runs[: self.at_once]  # runs begin in order, so no other can have begun

@@ -1,6 +1,8 @@
 """The command line options that choose and configure an engine."""
 
+import math
 import os
+import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
@@ -31,6 +33,9 @@ class EngineOptions:
     prepare: int | None = None
     """local: the number of processes that compile the next runs, for each process that trains several; by default on
     a GPU one for each core but two, else 0."""
+    begin_within: float | None = None
+    """local: begin no run later than this many seconds after the start; those under way are trained to their ends. The
+    same command begins the others."""
     address: str = "auto"
     """ray: the address of the cluster, such as 10.0.0.1:6379; auto is the cluster of this machine."""
     cpus_per_run: int = 1
@@ -52,11 +57,15 @@ BOUNDS = {
     **dict.fromkeys(("processes", "at_once", "cpus_per_run"), (1, 4_096)),
     "gpus_per_run": (ABOVE_ZERO, 4_096.0),
     "prepare": (0, 4_096),
+    "begin_within": (0.0, 1e9),
     "checkpoint_seconds": (0.0, 1e9),
 }
 """The smallest and the largest valid value of each option."""
 
-OF_ANOTHER = {"local": ("address", "cpus_per_run", "gpus_per_run"), "ray": ("processes", "at_once", "prepare")}
+OF_ANOTHER = {
+    "local": ("address", "cpus_per_run", "gpus_per_run"),
+    "ray": ("processes", "at_once", "prepare", "begin_within"),
+}
 """By engine, the options of the other engine."""
 
 
@@ -106,6 +115,7 @@ def open_engine(options: EngineOptions) -> Engine:
     return LocalEngine(
         workers, at_once, options.checkpoint_seconds, only_small=options.at_once is None,
         prepare=processes_that_prepare(workers) if options.prepare is None else options.prepare,
+        begin_until=math.inf if options.begin_within is None else time.time() + options.begin_within,
     )  # fmt: skip
 
 

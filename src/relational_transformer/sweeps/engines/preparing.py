@@ -25,6 +25,8 @@ from relational_transformer.runs.trainer import Trainer
 from ..run import Run
 
 MODULE = f"{__package__}.preparing"
+NICENESS = 10
+"""How much a process that prepares gives way to those that train, which launch steps and make examples meanwhile."""
 
 
 class Preparation:
@@ -125,6 +127,7 @@ def prepare(run: Run, device: torch.device, folder: Path, rehearsal: int | None 
 def main() -> None:
     """Carry out the order."""
     order = json.loads(sys.stdin.readline())
+    os.nice(NICENESS)
     threading.Thread(target=_end_with_the_worker, daemon=True).start()
     prepare(Run.from_dict(order["run"]), find_device(order["device"]), Path(order["folder"]), order["rehearsal"])
 

@@ -28,7 +28,9 @@ def main() -> int:
         runs = [Run.from_dict(content) for content in order["runs"]]
         device, at_once = find_device(order["device"]), order["at_once"]
         with Preparation(runs, device, order["prepare"]) as preparation:
-            execute_together(runs, device, order["checkpoint_seconds"], at_once, is_ready=preparation.is_ready)
+            execute_together(
+                runs, device, order["checkpoint_seconds"], at_once, preparation.is_ready, order["begin_until"]
+            )
     except KeyboardInterrupt as stop:
         print(stop, file=sys.stderr)
         return STOPPED

@@ -33,7 +33,9 @@ def test_a_trajectory_and_inference_give_what_the_layers_give_seed_by_seed(updat
     for layer in fleet.parameters(parameters):
         assert has_edge_update(layer) == update_edges
         of_seeds = [
-            kernels.whole_layer(*(tensor[seed] for tensor in expected), {name: p[seed] for name, p in layer.items()})
+            kernels.relational_layer(
+                *(tensor[seed] for tensor in expected), {name: p[seed] for name, p in layer.items()}
+            )
             for seed in range(SEEDS)
         ]
         expected = [torch.stack(tensors) for tensors in zip(*of_seeds, strict=True)]

@@ -6,8 +6,8 @@ import weakref
 import pytest
 import torch
 
-from relational_transformer.nn.kernels.whole_layer import whole_layer
 from relational_transformer.nn.kernels.whole_layer.kept import kept_bytes
+from relational_transformer.nn.kernels.whole_layer.operator import relational_layer
 from relational_transformer.nn.kernels.whole_layer.packing import orders_on, pack
 from relational_transformer.nn.kernels.whole_layer.parameters import (
     Learnt,
@@ -45,7 +45,7 @@ def step_by_step(parameters, nodes, edges):
     for _ in range(STEPS):
         for layer in parameters:
             seeds = [
-                whole_layer(nodes[seed], edges[seed], {name: value[seed] for name, value in layer.items()})
+                relational_layer(nodes[seed], edges[seed], {name: value[seed] for name, value in layer.items()})
                 for seed in range(SEEDS)
             ]
             nodes, edges = (torch.stack(tensors) for tensors in zip(*seeds, strict=True))

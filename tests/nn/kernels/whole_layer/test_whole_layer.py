@@ -9,8 +9,8 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from relational_transformer import RelationalAttention, RelationalTransformerLayer
 from relational_transformer.nn import AttentionOutput, LayerOutput, kernels, record_attention
-from relational_transformer.nn.kernels.whole_layer import is_one_kernel, launching, whole_layer
-from relational_transformer.nn.kernels.whole_layer.operator import OPERATORS
+from relational_transformer.nn.kernels.whole_layer import is_one_kernel, launching
+from relational_transformer.nn.kernels.whole_layer.operator import OPERATORS, relational_layer
 
 from .emulation import COMPILER, emulated
 
@@ -45,6 +45,11 @@ def make_inputs(*batch: int, nodes: int) -> tuple[Tensor, Tensor]:
     return torch.randn(*batch, nodes, 192).bfloat16(), torch.randn(*batch, nodes, nodes, 192).bfloat16()
 
 
+def as_kernel(layer: RelationalTransformerLayer) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """The layer as one kernel, wherever it would run by itself."""
+    return lambda nodes, edges: relational_layer(nodes, edges, dict(layer.named_parameters()))
+
+
 def outputs_and_gradients(run: Callable, layer: RelationalTransformerLayer, inputs, gradients) -> list[Tensor]:
     inputs = [tensor.detach().requires_grad_() for tensor in inputs]
     outputs = run(*inputs)
@@ -58,7 +63,7 @@ def test_it_is_as_exact_as_the_plain_layer_in_bfloat16(nodes: int, graphs: int, 
     found = {}
     for path, dtype in (("fused", torch.bfloat16), ("plain", torch.bfloat16), ("exact", torch.float64)):
         layer = make_layer(nodes, update_edges).to(dtype)
-        run = layer if path != "fused" else lambda n, e, layer=layer: whole_layer(n, e, dict(layer.named_parameters()))
+        run = as_kernel(layer) if path == "fused" else layer
         cast = [[tensor.to(dtype) for tensor in tensors] for tensors in (inputs, gradients)]
         found[path] = [tensor.double() for tensor in outputs_and_gradients(run, layer, *cast)]
     names = ["new nodes", "new edges", "nodes", "edges", *OPERATORS[update_edges].names]
@@ -73,8 +78,7 @@ def test_the_order_of_the_warps_changes_no_bit(update_edges: bool):
     found = []
     for order in (0, 1, 2, 3):
         launching.set_emulator(emulated(order))
-        run = lambda n, e: whole_layer(n, e, dict(layer.named_parameters()))  # noqa: E731
-        found.append(outputs_and_gradients(run, layer, inputs, gradients))
+        found.append(outputs_and_gradients(as_kernel(layer), layer, inputs, gradients))
     for other in found[1:]:
         assert all(torch.equal(one, two) for one, two in zip(found[0], other, strict=True))
 
@@ -85,7 +89,7 @@ def test_a_fleet_compiled_or_not_is_its_layers_one_by_one(update_edges: bool):
     inputs, gradients = make_inputs(2, 1, nodes=16), make_inputs(2, 1, nodes=16)
     alone = [
         outputs_and_gradients(
-            lambda n, e, layer=layer: whole_layer(n, e, dict(layer.named_parameters())),
+            as_kernel(layer),
             layer,
             [tensor[seed] for tensor in inputs],
             [tensor[seed] for tensor in gradients],

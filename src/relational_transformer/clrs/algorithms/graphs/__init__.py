@@ -17,7 +17,7 @@ from relational_transformer.clrs.algorithms.graphs.shortest_paths import (
     floyd_warshall,
 )
 from relational_transformer.clrs.algorithms.graphs.spanning_trees import mst_kruskal, mst_prim
-from relational_transformer.clrs.features import Features, graph, graph_and_source
+from relational_transformer.clrs.input_features import Features, graph, graph_and_source
 from relational_transformer.clrs.samples import random_graphs
 
 # Chances of an edge, to the last bit as dm-clrs computes them (the third is not 0.3).

@@ -4,6 +4,5 @@ CUDA C++, for small graphs at the paper's sizes, where the number of launches an
 """
 
 from .fitting import fits_one_kernel, has_kernels, is_one_kernel
-from .operator import whole_layer
 
-__all__ = ["fits_one_kernel", "has_kernels", "is_one_kernel", "whole_layer"]
+__all__ = ["fits_one_kernel", "has_kernels", "is_one_kernel"]

@@ -16,7 +16,7 @@ from .parameters import CHANNELS, NAMES, NODE_HIDDEN, Learnt, gradients_by_name,
 from .weight_gradients import weight_gradients
 
 
-def whole_layer(nodes: Tensor, edges: Tensor, parameters: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+def relational_layer(nodes: Tensor, edges: Tensor, parameters: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
     """New nodes [..., N, D] and edges [..., N, N, D]; parameters by their names in a `RelationalTransformerLayer`."""
     batch = edges.shape[:-3]
     nodes = nodes.expand(*batch, *nodes.shape[-2:])

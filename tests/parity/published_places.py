@@ -16,10 +16,9 @@ from relational_transformer.processors.gat import GATLayer
 from relational_transformer.processors.gatv2 import GATv2Layer
 from relational_transformer.processors.pgn import MessagePassingLayer
 from relational_transformer.processors.triplet_gmpnn import TripletGMPNN
-
-from .decoders import Decoders
-from .encoders import ColumnEncoder
-from .network import Network
+from relational_transformer.reasoning.decoders import Decoders
+from relational_transformer.reasoning.encoders import ColumnEncoder
+from relational_transformer.reasoning.network import Network
 
 _ALL = slice(None)
 _CODECS = "net/~_construct_encoders_decoders/algo_0"

@@ -2,6 +2,7 @@
 
 import ctypes
 import math
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -146,6 +147,12 @@ def aligned(tensor: Tensor) -> Tensor:
 
 
 def packed_weights(weight: Tensor) -> Tensor:
-    """Of each seed and head, its 16 queries and then its 16 keys as tiles of 8 outputs, four neighbours for a lane."""
-    query_key = weight[:, : 2 * weight.shape[1] // 3].unflatten(1, (2, -1, HEAD_SIZE))  # [S, 2, H, D, E]
-    return tiles(neighbours(query_key.transpose(1, 2).flatten(0, 3)))
+    """Of [S, 3 * H * D, E] what the kernels read, [S, 2 * H * D * E]."""
+    return weight.flatten(1).index_select(1, order_of_weights(weight.shape[-1], weight.device))
+
+
+@cache
+def order_of_weights(channels: int, device: torch.device) -> Tensor:
+    """Of each head, its 16 queries and then its 16 keys as tiles of 8 outputs, four neighbours for a lane."""
+    numbered = torch.arange(2 * channels**2).view(2, -1, HEAD_SIZE, channels)  # [2, H, D, E]
+    return tiles(neighbours(numbered.transpose(0, 1).flatten(0, 2))).to(device)

@@ -27,7 +27,7 @@ class Shot(NamedTuple):
 
 
 PICTURES: dict[str, tuple[int, tuple[Shot, ...]]] = {
-    "look-dijkstra.png": (800, (Shot("dijkstra", 9, 1280),)),
+    "look-dijkstra.png": (860, (Shot("dijkstra", 13, 1280),)),
     "look-phone.png": (
         844,
         (

@@ -2,11 +2,13 @@
 
     python benchmarks/levers.py train floyd_warshall --edge-pointers bound
     python benchmarks/levers.py table --write docs/levers.md
+    python benchmarks/levers.py table --all --write results/levers/README.md
 
 `train` trains two seeds of a small model by a short form of the modern protocol on a CPU, in minutes, and keeps the
-result in `results/levers/`. `table` compares all kept results with those of the same task without any option. What is
-compared is validation on 16 nodes, the first best; scores on 32 nodes are of examples from a data seed of their own,
-for diagnosis, and never of the test set.
+result in `results/levers/`. `table` compares the kept results of today's options with those of the same task without
+any option; with `--all` also those of options that the package has no more, and names the commits. What is compared is
+validation on 16 nodes, the first best; scores on 32 nodes are of examples from a data seed of their own, for diagnosis,
+and never of the test set.
 """
 
 import argparse
@@ -68,25 +70,34 @@ def named(options: Mapping[str, Any]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in options.items())
 
 
-def table(results: list[dict[str, Any]]) -> str:
-    """A row for each result with an option, beside the one without."""
+def exists(task: str, options: Mapping[str, Any]) -> bool:
+    """Whether the package still has these options."""
+    try:
+        configuration(task, options)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def table(results: list[dict[str, Any]], *, every: bool = False) -> str:
+    """A row for each result with an option, beside the one without; `every`: also of options that are no more, with
+    the commits."""
     without = {result["config"]["task"]: result for result in results if not options_of(result)}
     lines = [
-        "| option | task | updates | validation, 16 nodes | with | 32 nodes | with | commit |",
-        "|---|---|---:|---:|---:|---:|---:|---|",
+        f"| option | task | updates | validation, 16 nodes | with | 32 nodes | with |{' commit |' if every else ''}",
+        f"|---|---|---:|---:|---:|---:|---:|{'---|' if every else ''}",
     ]
     for result in sorted(results, key=lambda result: (named(options_of(result)), result["config"]["task"])):
         config, options = result["config"], options_of(result)
-        if not options:
+        if not options or not (every or exists(config["task"], options)):
             continue
         plain = without[config["task"]]
         if plain["config"]["protocol"] != config["protocol"]:
             raise ValueError(f"{config['task']} was not trained by one protocol")
         scores = [scores_of(one, column) for column in ("validation", "test") for one in (plain, result)]
         updates = config["protocol"]["examples"] // config["settings"]["batch_size"]
-        lines.append(
-            f"| {named(options)} | {config['task']} | {updates} | {' | '.join(scores)} | {result['commit'][:7]} |"
-        )
+        commit = f" {result['commit'][:7]} |" if every else ""
+        lines.append(f"| {named(options)} | {config['task']} | {updates} | {' | '.join(scores)} |{commit}")
     return "\n".join(lines) + "\n"
 
 
@@ -104,10 +115,11 @@ def main(words: Sequence[str] | None = None) -> None:
     trained.add_argument("--edge-pointers")
     trained.add_argument("--runs", type=Path, default=Path("runs/levers"))
     shown = commands.add_parser("table")
+    shown.add_argument("--all", action="store_true", help="also options that the package has no more")
     shown.add_argument("--write", type=Path)
     arguments = parser.parse_args(words)
     if arguments.command == "table":
-        text = table([json.loads(path.read_text()) for path in sorted(KEPT.glob("*.json"))])
+        text = table([json.loads(path.read_text()) for path in sorted(KEPT.glob("*.json"))], every=arguments.all)
         if arguments.write is None:
             print(text, end="")
         else:

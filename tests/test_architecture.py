@@ -143,7 +143,7 @@ def test_every_third_party_import_is_declared_for_its_room(path: Path):
         declared = set()
     elif room == "nn":
         declared = {"torch"} | ({"triton"} if path.is_relative_to(SOURCE / "nn" / "kernels") else set())
-        declared |= {"folders.py": {"safetensors"}, "hub.py": {"huggingface_hub"}}.get(path.name, set())
+        declared |= {"package.py": {"safetensors"}, "hub.py": {"huggingface_hub"}}.get(path.name, set())
     elif room == "clrs":
         declared = {"numpy"} | packages_of("clrs")
     else:
@@ -205,7 +205,8 @@ def test_layers_import_no_triton_before_a_kernel_is_called():
 
 
 def test_base_install_needs_torch_and_numpy_alone():
-    """The public names load, and a layer runs, where every package of an extra is missing.
+    """The public names and the rooms of models and tasks load, and a layer runs, where every package of an extra is
+    missing.
 
     What torch needs for itself (jinja2) is there in any install.
     """
@@ -214,9 +215,11 @@ def test_base_install_needs_torch_and_numpy_alone():
     program = f"""
 import sys
 sys.modules.update(dict.fromkeys({sorted(missing)}))  # None: importing it raises ModuleNotFoundError
-import torch, {PACKAGE} as package, {PACKAGE}.clrs
+import importlib, torch, {PACKAGE} as package
 for name in package.__all__:
     getattr(package, name)
+for room in {ROOMS[ROOMS.index("nn") : ROOMS.index("tuning")]}:
+    importlib.import_module("{PACKAGE}." + room)
 layer = package.RelationalTransformerLayer(node_size=8, edge_size=4, num_heads=2, head_size=4, node_hidden_size=8)
 print(list(layer(torch.randn(3, 8), torch.randn(3, 3, 4)).edges.shape))
 """

@@ -11,7 +11,7 @@ from benchmarks.levers import configuration, file_of, options_of, table
 from relational_transformer.training import fresh
 
 KEPT = {path.stem: json.loads(path.read_text()) for path in sorted(benchmark.KEPT.glob("*.json"))}
-PAGE = Path(__file__).parents[1] / "docs" / "levers.md"
+REPOSITORY = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize("name", KEPT)
@@ -24,18 +24,25 @@ def test_what_is_kept_was_trained_as_the_command_trains_it(name: str):
     assert config == expected
 
 
-def test_the_page_has_the_table_of_what_is_kept():
-    assert table(list(KEPT.values())) in PAGE.read_text()
+@pytest.mark.parametrize(("page", "every"), [("docs/levers.md", False), ("results/levers/README.md", True)])
+def test_the_pages_have_the_tables_of_what_is_kept(page: str, every: bool):
+    assert table(list(KEPT.values()), every=every) in (REPOSITORY / page).read_text()
+
+
+def test_options_that_the_package_has_no_more_are_in_the_whole_table_alone():
+    found = [table(list(KEPT.values()), every=every).splitlines()[2:] for every in (False, True)]
+    assert {row.split(" | ")[0] for row in found[0]} == {"| edge pointers bound"}
+    assert len(found[1]) > len(found[0])
 
 
 def test_a_row_compares_the_same_training_with_and_without_an_option():
     plain, bound = KEPT["floyd_warshall"], KEPT["floyd_warshall-edge_pointers-bound"]
-    rows = table([bound, plain]).splitlines()[2:]
+    (row,) = table([bound, plain], every=True).splitlines()[2:]
     scores = [
         " | ".join(benchmark.scores_of(one, column) for one in (plain, bound)) for column in ("validation", "test")
     ]
     commit = bound["commit"][:7]
-    assert rows == [f"| edge pointers bound | floyd_warshall | 300 | {scores[0]} | {scores[1]} | {commit} |"]
+    assert row == f"| edge pointers bound | floyd_warshall | 300 | {scores[0]} | {scores[1]} | {commit} |"
     other = json.loads(json.dumps(plain))
     other["config"]["protocol"]["examples"] += 16
     with pytest.raises(ValueError, match="floyd_warshall was not trained by one protocol"):

@@ -13,6 +13,8 @@ from relational_transformer.tuning.storages import databases
 
 SECRET = "hunter2"
 ODD = "hün/t@r 2:?&%"
+SECRETS = [SECRET, quote(ODD, safe=""), quote("two words"), "two words", "a%40b%2Fc", "un@encoded/one", "{braces}"]
+SECRETS += ["a&escaped"]
 
 
 @pytest.fixture(autouse=True)
@@ -35,14 +37,12 @@ ADDRESSES = [
 
 
 @pytest.mark.parametrize("writing", [True, False])
-@pytest.mark.parametrize(
-    "secret", [SECRET, quote(ODD, safe=""), quote("two words"), "two words", "a%40b%2Fc", "un@encoded/one"]
-)
+@pytest.mark.parametrize("secret", SECRETS)
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_no_address_that_fails_tells_its_password(address: str, secret: str, writing: bool):
     with pytest.raises(ValueError) as error:  # noqa: PT011, what it says is the driver's
         open_storage(address.format(secret), writing=writing)
-    for way in (secret, ODD, "two words", "a@b/c", "un@encoded/one", "encoded/one"):
+    for way in (secret, ODD, "two words", "a@b/c", "un@encoded/one", "encoded/one", "braces", "escaped"):
         assert way not in str(error.value)
     assert "\n" not in str(error.value)
     assert error.value.__cause__ is None
@@ -87,7 +87,9 @@ def test_what_is_no_password_is_left_as_it_is(text: str):
         ("a://me:x@h/n and b://you:y@h/m", "a://me:***@h/n and b://you:***@h/m"),
         ("host=h password=hunter2 user=me", "host=h password=*** user=me"),
         ("host=h password='two words' user=me", "host=h password=*** user=me"),
-        ("x://h/n?passwd=1&PWD=2&pass=3;4", "x://h/n?passwd=***&PWD=***&pass=***;4"),
+        ("x://h/n?passwd=1&PWD=2&pass=3;4", "x://h/n?passwd=***&PWD=***&pass=***"),
+        ("x:///?odbc=Driver%3Da%3BPWD%3Db%3BServer%3Dc", "x:///?odbc=Driver%3Da%3BPWD%3D***%3BServer%3Dc"),
+        ("at 'x://h/n?password=a&b;c&user=me': no", "at 'x://h/n?password=***&user=me': no"),
     ],
 )
 def test_all_passwords_of_a_text_are_hidden(text: str, hidden: str):

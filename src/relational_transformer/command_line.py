@@ -22,6 +22,8 @@ MISTAKE = 2
 STYLES = re.compile(r"\x1b\[[0-9;]*m")
 BORDERS = "│ \n"
 RULE = re.compile(r"[─╭╮╰╯-]*")
+MISSING = re.compile(r"^Missing from .*?: (--[\w-]+(?= [A-Z])|\w+)(?:(?<=[a-z]) [A-Z]+)? (\w)(.*?)\.? \(required\)$")
+"""Tyro's words on an argument that was not given: its name, the type of an option, and its description."""
 
 
 def read_arguments(
@@ -61,7 +63,7 @@ def said_before(words: Sequence[str], **defaults: str) -> dict[str, str]:
     {'model': 'pgn', 'seeds': '3', 'protocol': 'paper'}
     """
     said = dict(defaults)
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in itertools.pairwise([*words, ""]):
         option, equals, value = word.partition("=")
         name = option.removeprefix("--").replace("-", "_")
         if option.startswith("--") and name in said:
@@ -84,7 +86,9 @@ def sentence_of(box: str) -> str:
             parts[-1].append(line)
     first, *others = [part for part in parts if part] or [lines]
     sentence = re.sub(r"^Error parsing ", "", " ".join(first)).rstrip(".")
-    sentence = sentence.replace(". Expected", "; expected")
+    sentence = sentence.replace(". Expected 1 values", "").replace(". Expected", "; expected")
+    sentence = re.sub(r"one of \((.*?),?\)", lambda choices: "one of " + choices[1].replace("'", ""), sentence)
+    sentence = MISSING.sub(lambda parts: f"{parts[1]} is missing: {parts[2].lower()}{parts[3]}", sentence)
     sentence = re.sub(r"^[A-Z](?=[a-z])", lambda letter: letter[0].lower(), sentence)
     meant = [option[0] for part in others for line in part if (option := re.match(r"--[\w-]+", line))]
     if sentence.startswith("unrecognized") and meant:

@@ -11,8 +11,11 @@ SHORT = 3
 
 # Up to the last @ of the word: a password that is not encoded correctly may contain an @ or a slash.
 _IN_ADDRESS = re.compile(r"(?<=://)([^\s:/?#]*):([^\s]*)@")
-_AS_OPTION = re.compile(r"(?i)(pass(?:word|wd|phrase)?|pwd|secret|token)(\s*=\s*)('[^']*'|\"[^\"]*\"|[^\s&;,'\"]+)")
-
+# What follows a separator and is no option of its own belongs to the password, too. The equals sign may be encoded.
+_AS_OPTION = re.compile(
+    r"""(?ix) (pass(?:word|wd|phrase)?|pwd|secret|token) (\s*=\s*|%3D)
+    ('[^']*'|"[^"]*"|(?:(?!%3B|%26)[^\s&;,'"])+ (?:[&;][^\s&;,='"]*(?=[\s&;,'"]|$))*)"""
+)
 
 # In an address that is known as such, spaces end nothing: SQLAlchemy takes them as they are.
 _IN_LOCATION = re.compile(r"://[^:/?#]*:(.*)@", re.DOTALL)

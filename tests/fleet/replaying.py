@@ -5,11 +5,14 @@ of layers that run in the emulator are noted with the addresses that they were g
 What CUDA refuses during a capture is refused here, too: reading a number of the device, data of the host, chance.
 """
 
+import itertools
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 from unittest import mock
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
@@ -59,12 +62,15 @@ class FakeGraph:
     """What `torch.cuda.CUDAGraph` is to a capture."""
 
     captured = 0
+    of_pools: ClassVar[dict[Any, WeakSet[Any]]] = {}
 
     def __init__(self) -> None:
         self.recorder = Recorder()
 
     def capture_begin(self, pool: Any, capture_error_mode: str) -> None:
         assert capture_error_mode == "thread_local"
+        assert pool not in self.of_pools or len(self.of_pools[pool]), "torch refuses a pool whose graphs are all gone"
+        self.of_pools.setdefault(pool, WeakSet()).add(self)
         self.recorder.__enter__()
 
     def capture_end(self) -> None:
@@ -94,9 +100,10 @@ def fake_graphs() -> Iterator[type[FakeGraph]]:
         "stream": lambda stream: nullcontext(),
         "memory_reserved": lambda device: 0,
         "mem_get_info": lambda device: (2**60, 2**60),
-        "graph_pool_handle": lambda: (0, 1),
+        "graph_pool_handle": partial(next, itertools.count()),
     }
     FakeGraph.captured = 0
+    FakeGraph.of_pools.clear()
     with ExitStack() as stack:
         for name, answer in answers.items():
             stack.enter_context(mock.patch.object(torch.cuda, name, answer))

@@ -1,4 +1,4 @@
-"""Streams are given out once, as long as somebody has them."""
+"""Streams are given out once, as long as somebody has them; graphs share a memory pool as long as one of them lives."""
 
 import itertools
 import weakref
@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from relational_transformer.fleet import graphs
+from tests.fleet.replaying import CUDA, FakeGraph, fake_graphs
 
 DEVICE = torch.device("cuda", 0)
 
@@ -55,3 +56,25 @@ def test_nothing_refers_weakly_to_a_stream():
     """Python crashes when it ends where a stream of torch 2.11 was collected that something had referred to so."""
     fleet = Owner()
     assert weakref.getweakrefcount(fleet.stream) == 0
+
+
+def test_graphs_share_a_pool_until_all_of_them_are_dropped():
+    """Torch ends with an internal error where a graph is captured into a pool whose graphs are all gone."""
+    total = torch.zeros(1)
+
+    def step() -> None:
+        total.add_(1.0)
+
+    with fake_graphs():
+        first = graphs.Graphs(CUDA, dict)  # pyright: ignore[reportArgumentType]
+        beside = graphs.Graphs(CUDA, dict, beside=first)  # pyright: ignore[reportArgumentType]
+        first.record("short", step)
+        beside.record("short", step)
+        first.forget()
+        first.run("long", step)
+        assert [len(of_pool) for of_pool in FakeGraph.of_pools.values()] == [2]
+        first.forget()
+        beside.forget()
+        first.record("long", step)
+        beside.record("long", step)
+        assert [len(of_pool) for of_pool in FakeGraph.of_pools.values()] == [0, 2]

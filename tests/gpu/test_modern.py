@@ -97,11 +97,12 @@ def test_layers_of_all_sizes_are_kernels_and_train_like_the_plain_path(tmp_path,
     torch.testing.assert_close(fused.rows["loss"], plain.rows["loss"], rtol=0.02, atol=0.02)
 
 
-def test_examples_longer_than_any_before_are_captured_again(tmp_path, monkeypatch):
-    roomy = run(config(), tmp_path / "roomy")
+@pytest.mark.parametrize("task", ["bfs", "kmp_matcher"])  # of several sizes, and of one: then all graphs are dropped
+def test_examples_longer_than_any_before_are_captured_again(tmp_path, monkeypatch, task: str):
+    roomy = run(config(task), tmp_path / "roomy")
     monkeypatch.setattr(fresh, "room_for", lambda lengths: int(lengths.max()))
     monkeypatch.setattr(fresh, "buckets_of", lambda lengths, drawn_together: [2])
-    narrow = run(config(), tmp_path / "narrow")
+    narrow = run(config(task), tmp_path / "narrow")
     assert any(len(size.buckets) > 1 for size in narrow.task.steps.sizes)
     torch.testing.assert_close(narrow.rows["loss"], roomy.rows["loss"], rtol=0.01, atol=0.01)
 

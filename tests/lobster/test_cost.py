@@ -5,11 +5,11 @@ import pytest
 from relational_transformer.lobster import SETTINGS
 from relational_transformer.lobster.cost import _flop_of_graph as flop_of_graph
 from relational_transformer.lobster.cost import flop
-from relational_transformer.sweeps import Part, cells_of, find_experiment
+from relational_transformer.sweeps import Selection, cells_of, find_experiment
 
 
-def cost(model: str, **part) -> float:
-    (cell,) = cells_of(find_experiment("lobster"), Part(models=(model,), seeds=1, **part))
+def cost(model: str, **selection) -> float:
+    (cell,) = cells_of(find_experiment("lobster"), Selection(models=(model,), seeds=1, **selection))
     return flop(cell.config)
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from tests.reports.browser import chromium
 
-LONGEST = 600
+LONGEST = 1800
 """Seconds, against hanging for ever."""
 
 FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr")

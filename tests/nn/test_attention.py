@@ -117,7 +117,7 @@ def test_without_edges_it_is_scaled_dot_product_attention():
     torch.testing.assert_close(out, expected.transpose(1, 2).flatten(-2))
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, derandomize=True, max_examples=25)
 @given(num_nodes=st.integers(1, 6), seed=st.integers(0, 2**32 - 1))
 def test_a_mask_equals_deleting_the_nodes(num_nodes: int, seed: int):
     torch.manual_seed(seed)
@@ -129,7 +129,7 @@ def test_a_mask_equals_deleting_the_nodes(num_nodes: int, seed: int):
     torch.testing.assert_close(masked, deleted, rtol=1e-4, atol=1e-5)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, derandomize=True, max_examples=15)
 @given(num_nodes=st.integers(2, 6), seed=st.integers(0, 2**32 - 1))
 def test_what_masked_pairs_hold_is_never_read(num_nodes: int, seed: int):
     torch.manual_seed(seed)

@@ -10,17 +10,23 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.loader import DataLoader
 from torch_geometric.nn import Sequential
 
+from relational_transformer.nn import LayerOptions
 from relational_transformer.pyg import RelationalTransformerConv
 from relational_transformer.pyg.sparse_edge_update import mean_of_reverse_edges
 from tests.pyg.graphs import Graphs, make_conv, make_graphs, run_dense
 
 MODES = ["sparse", "complete"]
 both_modes = pytest.mark.parametrize("mode", MODES)
+VARIANTS = [
+    LayerOptions(pre_norm=True, norm="rms", activation="swiglu", log_scaling_size=7),
+    LayerOptions(activation="gelu", gradient_checkpointing=True),
+]
+all_variants = pytest.mark.parametrize("options", VARIANTS, ids=["pre-norm", "gelu"])
 
 
 class TestEqualsTheDenseLayer:
     @both_modes
-    @settings(deadline=None, max_examples=25)
+    @settings(deadline=None, derandomize=True, max_examples=25)
     @given(
         sizes=st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple),
         density=st.sampled_from([0.0, 0.3, 0.7, 1.0]),
@@ -35,8 +41,9 @@ class TestEqualsTheDenseLayer:
                 torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
 
     @both_modes
-    def test_in_its_gradients(self, mode: str):
-        conv, graphs = make_conv(mode=mode).double(), make_graphs((3, 4))
+    @pytest.mark.parametrize("options", [LayerOptions(), *VARIANTS], ids=["published", "pre-norm", "gelu"])
+    def test_in_its_gradients(self, mode: str, options: LayerOptions):
+        conv, graphs = make_conv(mode=mode, options=options).double(), make_graphs((3, 4))
         graphs = Graphs(graphs.x.double(), graphs.edge_index, graphs.edge_attr.double(), graphs.batch)
         names, parameters = zip(*conv.layer.named_parameters(), strict=True)
         wanted = torch.randn_like(graphs.x), torch.randn_like(graphs.edge_attr)
@@ -355,7 +362,7 @@ def test_edges_without_features_are_edges_with_one_learned_vector(mode: str):
     torch.testing.assert_close(gradients[0], gradients[1], rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("changes", [{}, {"return_edges": False}, {"edge_dim": None}])
+@pytest.mark.parametrize("changes", [{}, {"return_edges": False}, {"edge_dim": None}, {"options": VARIANTS[0]}])
 def test_it_compiles_as_one_graph_for_all_numbers_of_nodes_and_edges(changes: dict):
     conv = make_conv(**changes)
     torch.compiler.reset()
@@ -364,6 +371,46 @@ def test_it_compiles_as_one_graph_for_all_numbers_of_nodes_and_edges(changes: di
         graphs = make_graphs(sizes)
         inputs = graphs.x, graphs.edge_index, None if "edge_dim" in changes else graphs.edge_attr
         torch.testing.assert_close(compiled(*inputs), conv(*inputs))
+
+
+class TestOptions:
+    @all_variants
+    def test_modes_are_one_on_complete_graphs_in_attention_as_well(self, options: LayerOptions):
+        conv, graphs = make_conv(options=options), make_graphs((4, 2), density=1.0)
+        *sparse, (edges, weights) = conv(*graphs, return_attention_weights=True)
+        conv.mode = "complete"
+        *complete, (pairs, all_weights) = conv(*graphs, return_attention_weights=True)
+        torch.testing.assert_close(sparse, complete)
+        numbers = {tuple(pair): number for number, pair in enumerate(pairs.T.tolist())}
+        torch.testing.assert_close(weights, all_weights[[numbers[tuple(edge)] for edge in edges.T.tolist()]])
+
+    @all_variants
+    def test_edges_without_features_have_the_norm_of_one_learned_vector(self, options: LayerOptions):
+        without, given = make_conv(edge_dim=None, options=options), make_conv(options=options)
+        given.load_state_dict({name: value for name, value in without.state_dict().items() if name != "some_edge"})
+        x, edge_index, *_ = make_graphs((4, 3))
+        expected = given(x, edge_index, without.some_edge.expand(edge_index.shape[1], -1))
+        torch.testing.assert_close(without(x, edge_index), expected)
+
+    @all_variants
+    def test_one_list_of_nodes_is_two_alike(self, options: LayerOptions):
+        conv, graphs = make_conv(options=options, return_edges=False), make_graphs((4,))
+        expected = conv(graphs.x, graphs.edge_index, graphs.edge_attr)
+        torch.testing.assert_close(conv((graphs.x, graphs.x.clone()), graphs.edge_index, graphs.edge_attr), expected)
+
+    def test_attention_dropout_keeps_the_mean_and_acts_in_training_alone(self):
+        conv, graphs = make_conv(options=LayerOptions(attention_dropout=0.5)), make_graphs((4,), density=1.0)
+        attention = conv.sparse_attention
+        inputs = *torch.randn(3, 4, 6), torch.randn(16, 18), graphs.edge_index
+        whole = attention.eval()(*inputs)
+        drops = [attention.train()(*inputs) for _ in range(400)]
+        assert all(torch.equal(one.weights, whole.weights) for one in drops)
+        messages = torch.stack([one.messages for one in drops])
+        error = messages.std(0) / len(drops) ** 0.5
+        assert (messages.std(0) > 0).all()
+        assert ((messages.mean(0) - whole.messages).abs() < 6 * error).all()
+        with pytest.raises(AssertionError):
+            torch.testing.assert_close(conv.train()(*graphs), conv.eval()(*graphs))
 
 
 def test_attention_weights_are_left_out_where_none_is_said():

@@ -11,6 +11,7 @@ import pytest
 from relational_transformer.fleet.precision import PART_OF_A_DEVICE, check_whole_device, find_device
 from relational_transformer.runs import RunFolder
 from relational_transformer.runs import checkpoint as checkpoints
+from relational_transformer.runs import task as tasks
 from tests.training.small import SETTINGS, make_trainer, run_to_the_end, small_config, train_run
 
 
@@ -215,6 +216,18 @@ def test_a_model_that_cannot_be_built_leaves_no_folder(tmp_path):
     with pytest.raises(ValueError, match="num_heads must divide hidden_size=8"):
         train_run(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("seeds", [(0,), tuple(range(1000))])
+def test_a_model_that_the_memory_does_not_hold_is_refused_before_anything_is_made(tmp_path, monkeypatch, seeds):
+    """The model of the other tests fits once, and not a thousand times."""
+    monkeypatch.setattr(tasks, "usable_bytes", lambda device: 2**20)
+    settings = replace(SETTINGS, num_layers=10_000, hidden_size=4096, num_heads=1) if len(seeds) == 1 else SETTINGS
+    told = rf"the model is too large: with its optimiser, for {len(seeds)} seeds, it takes more than the 0 GiB of cpu"
+    with pytest.raises(ValueError, match=told):
+        train_run(small_config(settings=settings, seeds=seeds), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    train_run(small_config(), tmp_path / "run")
 
 
 def test_a_device_that_is_not_there_is_named():

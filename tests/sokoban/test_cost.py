@@ -4,7 +4,7 @@ import pytest
 
 from relational_transformer.sokoban import AgentSettings
 from relational_transformer.sokoban.cost import flop, flop_of_step
-from relational_transformer.sweeps import Part, cells_of, find_experiment
+from relational_transformer.sweeps import Selection, cells_of, find_experiment
 
 
 def test_a_step_of_the_transformer_is_what_was_reckoned():
@@ -18,8 +18,8 @@ def test_edges_cost_several_times_as_much():
 
 
 def test_cost_grows_with_steps_and_seeds():
-    def cost(**part) -> float:
-        (cell,) = cells_of(find_experiment("sokoban"), Part(models=("rt",), **part))
+    def cost(**selection) -> float:
+        (cell,) = cells_of(find_experiment("sokoban"), Selection(models=("rt",), **selection))
         return flop(cell.config)
 
     assert cost(seeds=3, examples=2_000) == pytest.approx(6 * cost(seeds=1, examples=1_000))

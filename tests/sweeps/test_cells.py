@@ -1,4 +1,4 @@
-"""The part of an experiment that was asked for."""
+"""The selection of an experiment that was asked for."""
 
 from dataclasses import replace
 
@@ -8,13 +8,13 @@ from relational_transformer.fleet.adam import Schedule
 from relational_transformer.lobster import SETTINGS, LobsterProtocol
 from relational_transformer.processors.settings import find_settings
 from relational_transformer.sokoban import RECIPES, load_splits
-from relational_transformer.sweeps import Part, cells_of, find_experiment
+from relational_transformer.sweeps import Selection, cells_of, find_experiment
 from relational_transformer.training import PROTOCOLS
 from tests.sokoban.small import write_levels
 
 
-def configs(name: str, **part):
-    return [cell.config for cell in cells_of(find_experiment(name), Part(**part))]
+def configs(name: str, **selection):
+    return [cell.config for cell in cells_of(find_experiment(name), Selection(**selection))]
 
 
 def test_the_whole_main_table_has_a_cell_for_every_model_and_task():
@@ -98,12 +98,12 @@ def test_lobster_validates_ten_times_however_long_it_trains():
 @pytest.mark.parametrize("changes", [{"recipe": "batched"}, {"levels": "somewhere"}])
 def test_what_is_sokobans_alone_is_refused_elsewhere(changes: dict):
     with pytest.raises(ValueError, match="--levels and --recipe are for Sokoban"):
-        cells_of(find_experiment("lobster"), Part(**changes))
+        cells_of(find_experiment("lobster"), Selection(**changes))
 
 
 def test_sokoban_has_a_recipe_and_levels(tmp_path):
     here, there = (write_levels(tmp_path / name) for name in ("here", "there"))
-    cells = cells_of(find_experiment("sokoban"), Part(recipe="batched", levels=here, examples=64_000))
+    cells = cells_of(find_experiment("sokoban"), Selection(recipe="batched", levels=here, examples=64_000))
     transformer, rt = (cell.config for cell in cells)
     assert (transformer.model, rt.model, rt.levels) == ("transformer", "rt", load_splits(here, 1_000).identity)
     assert rt.recipe == transformer.recipe == replace(RECIPES["batched"], steps=64_000)
@@ -113,7 +113,7 @@ def test_sokoban_has_a_recipe_and_levels(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("part", "message"),
+    ("selection", "message"),
     [
         ({"tasks": ("bogosort",)}, "has no task 'bogosort'; it has activity_selector, bellman_ford"),
         ({"models": ("mpnn",)}, "has no model 'mpnn'; it has rt, transformer"),
@@ -121,6 +121,6 @@ def test_sokoban_has_a_recipe_and_levels(tmp_path):
         ({"examples": 0}, "examples must be at least 1, got 0"),
     ],
 )
-def test_what_an_experiment_has_not_is_one_clear_sentence(part: dict, message: str):
+def test_what_an_experiment_has_not_is_one_clear_sentence(selection: dict, message: str):
     with pytest.raises(ValueError, match=message):
-        configs("transformer", **part)
+        configs("transformer", **selection)

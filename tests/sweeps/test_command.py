@@ -13,7 +13,7 @@ import pytest
 from relational_transformer.commands.reproduce import ReproduceArguments, run
 from relational_transformer.commands.terminal import sweeps as terminal
 from relational_transformer.runs import RunFolder
-from relational_transformer.sweeps import EXPERIMENTS, Part, cells_of, plan
+from relational_transformer.sweeps import EXPERIMENTS, Selection, cells_of, plan
 from relational_transformer.sweeps.engines import Ended, EngineOptions, LocalEngine
 from tests.traps.trap import Traps
 
@@ -167,8 +167,8 @@ def test_mistakes_are_one_clear_sentence(tmp_path: Path):
 @pytest.mark.slow
 def test_stopped_by_a_signal_it_saves_its_runs_and_ends_with_one_line(traps: Traps, tmp_path: Path):
     """While its run is in the middle of a save."""
-    part = Part(tasks=("bfs",), models=("untuned_deep_sets",), seeds=1, examples=324, precision="fp32")
-    (planned,) = plan(tmp_path, cells_of(EXPERIMENTS["published_baselines"], part), seeds_together=20)
+    selection = Selection(tasks=("bfs",), models=("untuned_deep_sets",), seeds=1, examples=324, precision="fp32")
+    (planned,) = plan(tmp_path, cells_of(EXPERIMENTS["published_baselines"], selection), seeds_together=20)
     trap = traps.lay(RunFolder(planned.folder).metrics)
     command = [
         *(sys.executable, "-m", "relational_transformer.cli", "reproduce", "published_baselines", "--tasks", "bfs"),

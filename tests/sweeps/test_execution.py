@@ -2,7 +2,9 @@
 
 import fcntl
 import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import torch
 
@@ -24,7 +26,8 @@ def test_runs_side_by_side_end_as_they_do_alone(tmp_path: Path):
 
 def test_a_folder_is_waited_for_until_it_is_free(tmp_path: Path, monkeypatch):
     has_looked = threading.Event()
-    monkeypatch.setattr(execution.time, "sleep", lambda seconds: has_looked.set())
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: has_looked.set())
+    monkeypatch.setattr(execution, "time", clock)
     with (tmp_path / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         waiting = threading.Thread(target=wait_until_free, args=(tmp_path,))

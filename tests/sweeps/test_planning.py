@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from relational_transformer.sweeps import Part, cells_of, execute, find_experiment, plan
+from relational_transformer.sweeps import Selection, cells_of, execute, find_experiment, plan
 from relational_transformer.sweeps.cells import Cell
 from relational_transformer.sweeps.planning import finished_runs
 from tests.sweeps.small import small_cell
@@ -31,11 +31,11 @@ def test_seeds_are_trained_so_many_at_a_time(tmp_path: Path):
 
 
 def test_two_experiments_share_the_folder_of_the_same_run(tmp_path: Path):
-    part = Part(tasks=("bellman_ford",), models=("rt",), seeds=2)
-    (one,) = plan(tmp_path, cells_of(find_experiment("main"), part), 20)
-    (other,) = plan(tmp_path, cells_of(find_experiment("edge_updates"), part), 20)
+    selection = Selection(tasks=("bellman_ford",), models=("rt",), seeds=2)
+    (one,) = plan(tmp_path, cells_of(find_experiment("main"), selection), 20)
+    (other,) = plan(tmp_path, cells_of(find_experiment("edge_updates"), selection), 20)
     assert one == other
-    assert plan(tmp_path, [*cells_of(find_experiment("main"), part)] * 2, 20) == [one]
+    assert plan(tmp_path, [*cells_of(find_experiment("main"), selection)] * 2, 20) == [one]
 
 
 def test_whatever_changes_the_numbers_changes_the_folder(tmp_path: Path):

@@ -108,6 +108,11 @@ def test_precision_is_chosen_by_the_device_and_recorded(trained, monkeypatch):
     assert choose_precision("fp64", torch.device("cuda", 0)) == "fp64"
 
 
+def test_a_task_has_to_be_named(capsys):
+    assert cli.main(["train"]) == 2
+    assert capsys.readouterr().err.startswith("rt: TASK is missing: an algorithm of CLRS-30, such as bellman_ford.")
+
+
 def test_a_processor_is_asked_for_by_its_model(capsys):
     assert cli.main(["train", "bfs", "--processor", "mpnn", "--device", "cpu"]) == 2
     assert "--model sets the processor" in capsys.readouterr().err

@@ -6,13 +6,13 @@ from relational_transformer.clrs import ALGORITHMS, sample
 from relational_transformer.clrs.samples.modern import training_lengths
 from relational_transformer.clrs.task_sizes import MODERN_HINTS, TASK_SIZES
 from relational_transformer.processors.settings import TUNED, find_settings
-from relational_transformer.sweeps import Part, cells_of, find_experiment
+from relational_transformer.sweeps import Selection, cells_of, find_experiment
 from relational_transformer.training import task as cost
 from relational_transformer.training.task import flop, flop_of_step
 
 
-def config_of(task: str, model: str = "rt", **part):
-    (cell,) = cells_of(find_experiment("main"), Part(tasks=(task,), models=(model,), **part))
+def config_of(task: str, model: str = "rt", **selection):
+    (cell,) = cells_of(find_experiment("main"), Selection(tasks=(task,), models=(model,), **selection))
     return cell.config
 
 
@@ -65,7 +65,7 @@ def test_the_cost_of_a_table_is_known_without_making_examples(monkeypatch):
         raise AssertionError("an example was made")
 
     monkeypatch.setattr(cost, "sample", refuse)
-    assert all(flop(cell.config) > 0 for cell in cells_of(find_experiment("modern"), Part(tasks=("bfs", "dfs"))))
+    assert all(flop(cell.config) > 0 for cell in cells_of(find_experiment("modern"), Selection(tasks=("bfs", "dfs"))))
 
 
 def test_a_run_by_the_modern_protocol_costs_what_its_sizes_do():

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from relational_transformer.runs import RunFolder
+from relational_transformer.runs import RunFolder, train
 from relational_transformer.training import CLRSTask, load_network
 from tests.training.small import PROTOCOL, SETTINGS, make_trainer, run_to_the_end, small_config
 
@@ -196,6 +196,14 @@ def test_a_trained_network_loads_from_its_folder(tmp_path):
         assert torch.equal(parameter, best[name][1])
     with pytest.raises(ValueError, match=r"has the seeds \[4, 9\], not 5"):
         load_network(tmp_path / "run", seed=5)
+
+
+def test_the_last_checkpoint_is_written_once(tmp_path):
+    """So the one that is kept beside it is an earlier one."""
+    folder = RunFolder(tmp_path)
+    train(CLRSTask(small_config()), tmp_path, torch.device("cpu"), checkpoint_seconds=1e9)
+    assert folder.checkpoint.exists()
+    assert not folder.previous_checkpoint.exists()
 
 
 def test_whether_steps_are_recomputed_is_decided_once_and_kept(tmp_path, monkeypatch):

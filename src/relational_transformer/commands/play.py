@@ -47,7 +47,7 @@ class PlayArguments:
     """
 
     game: Annotated[Literal["sokoban"], tyro.conf.Positional]
-    """The game."""
+    """The game: sokoban."""
     run: Annotated[Path | None, tyro.conf.Positional] = None
     """The folder of the run whose agent plays."""
     moves: str | None = None

@@ -10,7 +10,7 @@ import tyro
 from relational_transformer.fleet.adam import CONSTANT, Schedule
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.precision import Precision, PrecisionChoice
-from relational_transformer.sweeps import Part, cells_of, find_experiment, plan
+from relational_transformer.sweeps import Selection, cells_of, find_experiment, plan
 from relational_transformer.sweeps.cells import protocol_of
 from relational_transformer.sweeps.engines import EngineOptions, check_options, precision_on
 from relational_transformer.sweeps.planning import finished_runs
@@ -34,7 +34,7 @@ class ReproduceArguments:
     """
 
     experiment: Annotated[str, tyro.conf.Positional]
-    """The experiment."""
+    """The name of an experiment, such as edge_updates."""
     tasks: tuple[str, ...] = ()
     """Only these of its tasks; core is the paper's eight."""
     order: Order = "cost"
@@ -78,7 +78,7 @@ class ReproduceArguments:
 
 def run(arguments: ReproduceArguments) -> None:
     check_options(arguments.where)
-    part = Part(
+    selection = Selection(
         tasks=arguments.tasks,
         models=arguments.models,
         seeds=arguments.seeds,
@@ -93,12 +93,12 @@ def run(arguments: ReproduceArguments) -> None:
         levels=None if arguments.levels is None else str(arguments.levels.absolute()),
     )
     experiment = find_experiment(arguments.experiment)
-    runs = plan(arguments.out, cells_of(experiment, part), arguments.seeds_together)
+    runs = plan(arguments.out, cells_of(experiment, selection), arguments.seeds_together)
     if arguments.plan:
         show_plan(experiment.title, runs, Speeds(finished_runs(arguments.out)))
         return
     outcome = carry_out(runs, arguments.where, arguments.order)
-    print_table("modern" if protocol_of(experiment, part) == "modern" else arguments.experiment, arguments.out)
+    print_table("modern" if protocol_of(experiment, selection) == "modern" else arguments.experiment, arguments.out)
     if not outcome.is_complete:
         sys.exit(1)
 

@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -48,8 +48,10 @@ class Graphs:
     def __init__(
         self, device: torch.device, changed: Callable[[], Mapping[str, Tensor]], beside: "Graphs | None" = None
     ) -> None:
-        self.device, self.changed, self._beside = device, changed, beside
+        self.device, self.changed = device, changed
         self._graphs: dict[Hashable, Callable[[], None]] = {}
+        self._pool = _Pool([]) if beside is None else beside._pool
+        self._pool.shared_by.append(self)
 
     def run(self, kind: Hashable, step: Callable[[], None], rehearsal: Callable[[], None] | None = None) -> None:
         """Run a step of this kind; the first one is captured. For `rehearsal` see `record`."""
@@ -57,13 +59,13 @@ class Graphs:
             step()
             return
         if kind not in self._graphs:
-            self._graphs[kind] = record(step, self.changed(), self.device, rehearsal=rehearsal, pool=self._pool)
+            self._graphs[kind] = record(step, self.changed(), self.device, rehearsal=rehearsal, pool=self._pool.live)
         self._graphs[kind]()
 
     def record(self, kind: Hashable, step: Callable[[], None]) -> None:
         """Capture a step of this kind without running it."""
         if self.device.type == "cuda":
-            self._graphs[kind] = record(step, self.changed(), self.device, pool=self._pool)
+            self._graphs[kind] = record(step, self.changed(), self.device, pool=self._pool.live)
 
     @property
     def are_recorded(self) -> bool:
@@ -74,11 +76,21 @@ class Graphs:
         """Drop all graphs: they hold the addresses of the tensors that they were captured with."""
         self._graphs.clear()
 
-    @cached_property
-    def _pool(self) -> Any:
-        if self._beside is not None:
-            return self._beside._pool
-        return torch.cuda.graph_pool_handle()
+
+@dataclass
+class _Pool:
+    """The memory pool of graphs that never run at the same time."""
+
+    shared_by: list[Graphs]
+    handle: Any = None
+
+    @property
+    def live(self) -> Any:
+        """The handle for the next capture. Torch refuses a pool all of whose graphs are gone, so the first graph, and
+        the first one after all were dropped, gets a new pool."""
+        if not any(graphs.are_recorded for graphs in self.shared_by):
+            self.handle = torch.cuda.graph_pool_handle()
+        return self.handle
 
 
 def record(

@@ -184,7 +184,7 @@ class RelationalTransformerLayer(Pretrained):
         if is_bare and kernels.fits_one_kernel(self, nodes, edges):
             return LayerOutput(*kernels.relational_layer(nodes, edges, dict(self.named_parameters())))
         arguments = nodes, edges, node_mask, attention_mask, attention_bias, globals
-        if self.options.gradient_checkpointing and self.training and _can_checkpoint():
+        if self.options.gradient_checkpointing and self.training and can_checkpoint():
             nodes, edges = checkpoint(self._update, *arguments, use_reentrant=False)
         else:
             nodes, edges = self._update(*arguments)
@@ -270,7 +270,7 @@ class RelationalTransformerLayer(Pretrained):
         return ", ".join(parts)
 
 
-def _can_checkpoint() -> bool:
+def can_checkpoint() -> bool:
     """Whether activations may be recomputed. Torch's checkpoints do not support the transforms of `torch.func`,
     under which all activations are kept."""
     stack = torch._C._functorch.peek_interpreter_stack()  # pyright: ignore[reportAttributeAccessIssue]

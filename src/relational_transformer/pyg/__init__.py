@@ -33,7 +33,11 @@ _NEED_PYG = {"AddPairEncodings": ".encodings", "RelationalTransformerConv": ".co
 
 def __getattr__(name: str) -> Any:
     if name in _NEED_PYG:
-        return getattr(import_module(_NEED_PYG[name], __name__), name)
+        try:
+            return getattr(import_module(_NEED_PYG[name], __name__), name)
+        except ModuleNotFoundError as error:
+            message = f"{name} needs PyTorch Geometric: pip install '.[pyg]' in a checkout"
+            raise ModuleNotFoundError(message, name=error.name) from None
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

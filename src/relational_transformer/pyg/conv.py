@@ -4,8 +4,9 @@ from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
-from relational_transformer.nn import ConcatLinear, RelationalTransformerLayer
+from relational_transformer.nn import ConcatLinear, LayerOptions, RelationalTransformerLayer
 from relational_transformer.nn.checks import (
     LARGEST_SIZE,
     check_alike,
@@ -17,6 +18,8 @@ from relational_transformer.nn.checks import (
     check_tensor,
 )
 from relational_transformer.nn.initialization import truncated_normal_
+from relational_transformer.nn.layer import can_checkpoint
+from relational_transformer.nn.options import PUBLISHED, check_options
 from relational_transformer.nn.plain import is_plain
 from relational_transformer.nn.saving.pretrained import Pretrained
 
@@ -74,6 +77,7 @@ class RelationalTransformerConv(Pretrained, MessagePassing):
         dropout: on each update before it is added to its residual.
         return_edges: without it the new `x` alone is returned, as PyG's containers (`GPSConv`, `HeteroConv`,
             `to_hetero`) expect, and there is no edge update, which nothing would read.
+        options: variants of the layer, `LayerOptions`; the published layer if not given.
 
     Shapes: x [N, in_channels], edge_index [2, E], edge_attr [E, edge_dim] (or [E] for one channel), batch [N], in any
     order -> x [N, out_channels], edge_attr [E, edge_channels].
@@ -102,6 +106,7 @@ class RelationalTransformerConv(Pretrained, MessagePassing):
         update_edges: bool = True,
         dropout: float = 0.0,
         return_edges: bool = True,
+        options: LayerOptions = PUBLISHED,
     ) -> None:
         super().__init__(aggr=None)
         check_size(out_channels=out_channels, heads=heads)
@@ -111,6 +116,7 @@ class RelationalTransformerConv(Pretrained, MessagePassing):
         check_choice("mode", mode, get_args(Mode))
         check_flag(update_edges=update_edges, return_edges=return_edges)
         check_number("dropout", dropout, below=1.0)
+        check_options(options)
         if heads * (head_channels or 1) > LARGEST_SIZE:
             raise ValueError(f"heads x head_channels must be at most {LARGEST_SIZE}, got {heads} x {head_channels}")
         if head_channels is None and out_channels % heads:
@@ -129,6 +135,7 @@ class RelationalTransformerConv(Pretrained, MessagePassing):
         self.update_edges = update_edges
         self.dropout = dropout
         self.return_edges = return_edges
+        self.options = options
 
         self.layer = RelationalTransformerLayer(
             node_size=out_channels,
@@ -139,8 +146,9 @@ class RelationalTransformerConv(Pretrained, MessagePassing):
             edge_hidden_sizes=edge_hidden_channels,
             update_edges=update_edges and return_edges,
             dropout=dropout,
+            options=options,
         )
-        self.sparse_attention = SparseAttention(heads)
+        self.sparse_attention = SparseAttention(heads, options.attention_dropout, options.log_scaling_size)
         if isinstance(in_channels, tuple | list):
             source_channels, target_channels = check_pair("in_channels", in_channels)
             self.source_input = input_projection("in_channels[0]", source_channels, out_channels)
@@ -185,9 +193,11 @@ class RelationalTransformerConv(Pretrained, MessagePassing):
             senders = nodes
             if sources is not None or self.source_input is not None:
                 senders = (self.source_input or self.node_input)(targets if sources is None else sources)
-            nodes, edges, attention = self._run_sparse(
-                senders, nodes, edges, edge_index, is_bipartite=sources is not None
-            )
+            arguments = senders, nodes, edges, edge_index, sources is not None
+            if self.options.gradient_checkpointing and self.training and can_checkpoint():
+                nodes, edges, attention = checkpoint(self._run_sparse, *arguments, use_reentrant=False)
+            else:
+                nodes, edges, attention = self._run_sparse(*arguments)
         else:
             nodes, edges, attention = self._run_complete(nodes, edges, edge_index, batch, need_weights)
         if attention is None or not need_weights:
@@ -202,7 +212,7 @@ class RelationalTransformerConv(Pretrained, MessagePassing):
         return self.edge_input(edge_attr.unsqueeze(-1) if edge_attr.dim() == 1 else edge_attr)
 
     def _run_sparse(
-        self, senders: Tensor, nodes: Tensor, edges: Tensor, edge_index: Tensor, *, is_bipartite: bool
+        self, senders: Tensor, nodes: Tensor, edges: Tensor, edge_index: Tensor, is_bipartite: bool
     ) -> tuple[Tensor, Tensor, AttentionWeights]:
         messages, weights = self._attend(senders, nodes, edges, edge_index)
         nodes = self.layer.update_nodes(nodes, messages)
@@ -215,6 +225,11 @@ class RelationalTransformerConv(Pretrained, MessagePassing):
         attention = self.layer.attention
         # What edges bring is added up in the precision of the weights, whatever autocast chose for the products.
         precise = self.no_edge.dtype
+        norm, some_edge = self.layer.attended_edge_norm, self.some_edge
+        if norm is not None:  # pre-norm
+            normed = self.layer.node_norm(nodes)
+            senders, nodes = normed if senders is nodes else self.layer.node_norm(senders), normed
+            edges, some_edge = norm(edges), None if some_edge is None else norm(some_edge)
         query, key, value = attention.node_qkv(nodes).to(precise).chunk(3, dim=-1)  # [N, H·D] each
         if senders is not nodes:
             _, key, value = attention.node_qkv(senders).to(precise).chunk(3, dim=-1)
@@ -223,8 +238,8 @@ class RelationalTransformerConv(Pretrained, MessagePassing):
         # What every edge has alike is added to the nodes: the biases of the projection, and without edge features the
         # projection itself, of which no channel is left.
         alike, weight = attention.edge_qkv.bias, attention.edge_qkv.weight
-        if self.some_edge is not None:
-            alike, edges, weight = attention.edge_qkv(self.some_edge), edges[:, :0], weight[:, :0]
+        if some_edge is not None:
+            alike, edges, weight = attention.edge_qkv(some_edge), edges[:, :0], weight[:, :0]
         of_query, of_key, of_value = alike.to(precise).chunk(3)
         nodes_qkv = query + of_query, key + of_key, value + of_value
         return self.sparse_attention(*nodes_qkv, edges, edge_index, weight)
@@ -236,9 +251,9 @@ class RelationalTransformerConv(Pretrained, MessagePassing):
         nodes, edges = packing.pack_nodes(nodes), packing.pack_edges(edges, missing=self.no_edge)
         attention = None
         if need_weights:
-            weights = self.layer.attention(
-                nodes, edges, node_mask=packing.node_mask, need_weights=True, checked=True
-            ).weights
+            norm = self.layer.attended_edge_norm
+            read = (nodes, edges) if norm is None else (self.layer.node_norm(nodes), norm(edges))
+            weights = self.layer.attention(*read, node_mask=packing.node_mask, need_weights=True, checked=True).weights
             pairs, indices = packing.all_pairs()
             attention = pairs, weights.movedim(1, -1)[indices]  # [graphs, i, j, heads] -> [P, heads]
         nodes, edges = self.layer(nodes, edges, node_mask=packing.node_mask, checked=True)  # padding is zeros here
@@ -256,7 +271,8 @@ class RelationalTransformerConv(Pretrained, MessagePassing):
         if self.mode != "sparse" and (sources is not None or isinstance(self.in_channels, tuple | list)):
             raise ValueError("x and in_channels must be one each in mode='complete': all nodes attend to each other")
         given = self.in_channels if isinstance(self.in_channels, tuple | list) else [self.in_channels] * 2
-        channels = known_channels(self.source_input or self.node_input, given[0]), known_channels(self.node_input, given[1])
+        projections = self.source_input or self.node_input, self.node_input
+        channels = [known_channels(*one) for one in zip(projections, given, strict=True)]
         if sources is None:
             self._check_nodes("x", targets, *channels)
         else:
@@ -294,4 +310,5 @@ class RelationalTransformerConv(Pretrained, MessagePassing):
         parts = [str(self.in_channels), str(self.out_channels), f"heads={self.heads}"]
         parts += [f"edge_dim={self.edge_dim}", f"edge_channels={self.edge_channels}"]
         parts += [f"mode={self.mode!r}"] if self.mode != "sparse" else []
+        parts += [f"options={self.options}"] if self.options != PUBLISHED else []
         return f"{type(self).__name__}({', '.join(parts)})"

@@ -33,7 +33,7 @@ def input_projection(name: str, given: int, size: int) -> nn.Module:
 def known_channels(projection: nn.Module | None, given: int | None) -> int:
     """What an input projection reads: the `given` channels, or for -1 those of its first input; -1 before that.
 
-    >>> known_channels(input_projection("in_channels", 8, 8), 8), known_channels(input_projection("in_channels", -1, 8), -1)
-    (8, -1)
+    >>> [known_channels(input_projection("in_channels", given, 8), given) for given in (8, -1)]
+    [8, -1]
     """
     return (getattr(projection, "in_features", 0) if given == -1 else given) or -1

@@ -142,5 +142,5 @@ class Packing:
             raise ValueError(
                 f"a dense graph has one edge from a node to another, but edge_index has {int(counts.max())} from node "
                 f"{repeated // len(self.slot)} to node {repeated % len(self.slot)}: merge them first "
-                "(torch_geometric.utils.coalesce), or use mode='sparse'"
+                "(torch_geometric.utils.coalesce), or use RelationalTransformerConv in mode='sparse'"
             )

@@ -1,5 +1,6 @@
 """Relational attention over a list of edges, in memory proportional to it."""
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -90,9 +91,11 @@ class SparseAttention(nn.Module):
 
     gives_attention_weights = True
 
-    def __init__(self, num_heads: int) -> None:
+    def __init__(self, num_heads: int, dropout: float = 0.0, log_scaling_size: int | None = None) -> None:
         super().__init__()
         self.num_heads = num_heads
+        self.dropout = dropout
+        self.log_scaling_size = log_scaling_size
 
     def forward(
         self,
@@ -108,9 +111,13 @@ class SparseAttention(nn.Module):
 
         `need_weights` is there since `record_attention` asks for it; the weights are always given.
         """
-        if edge_weight is None:
-            return attend_along_edges(query, key, value, edges, edge_index, self.num_heads)
-        return _attend(query, key, value, edges, edge_weight, edge_index, self.num_heads)
+        dropout = self.dropout if self.training else 0.0
+        if edge_weight is not None and not dropout and self.log_scaling_size is None:
+            return _attend(query, key, value, edges, edge_weight, edge_index, self.num_heads)
+        edge_qkv = edges if edge_weight is None else F.linear(edges, edge_weight)
+        return attend_along_edges(
+            query, key, value, edge_qkv, edge_index, self.num_heads, dropout, self.log_scaling_size
+        )
 
     def extra_repr(self) -> str:
         return f"num_heads={self.num_heads}"
@@ -134,10 +141,18 @@ def _attend(
 
 
 def attend_along_edges(
-    query: Tensor, key: Tensor, value: Tensor, edge_qkv: Tensor, edge_index: Tensor, num_heads: int
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    edge_qkv: Tensor,
+    edge_index: Tensor,
+    num_heads: int,
+    dropout: float = 0.0,
+    log_scaling_size: int | None = None,
 ) -> SparseAttentionOutput:
     """The same, of the queries, keys and values of edges [E, 3·H·D]. `query` [Nq, H·D] is of the nodes that hear, `key`
-    and `value` [Nk, H·D] are of those they hear from."""
+    and `value` [Nk, H·D] are of those they hear from; `dropout` and `log_scaling_size` as in `relational_attention`,
+    where n is the number of edges that lead to a node."""
     source, target = edge_index
     edge_query, edge_key, edge_value = edge_qkv.chunk(3, dim=-1)  # [E, H·D] each
     num_nodes, head_size = query.shape[0], query.shape[1] // num_heads
@@ -145,9 +160,13 @@ def attend_along_edges(
     # Scores and softmax in float32 at least, as in the dense attention.
     precise = torch.promote_types(products.dtype, torch.float32)
     scores = products.unflatten(-1, (num_heads, head_size)).sum(-1, dtype=precise) * head_size**-0.5  # [E, H]
+    if log_scaling_size is not None:
+        heard = scores.new_zeros(num_nodes).index_add(0, target, torch.ones_like(scores[:, 0])).clamp_min(1)
+        scores = scores * (heard.log() / math.log(log_scaling_size)).index_select(0, target).unsqueeze(-1)
     weights = softmax_by_target(scores, target, num_nodes).to(products.dtype)
+    kept = F.dropout(weights, dropout) if dropout else weights
     values = value.index_select(0, source) + edge_value
-    values = values.unflatten(-1, (num_heads, head_size)) * weights.unsqueeze(-1)
+    values = values.unflatten(-1, (num_heads, head_size)) * kept.unsqueeze(-1)
     messages = values.new_zeros(num_nodes, num_heads * head_size).index_add(0, target, values.flatten(1))
     return SparseAttentionOutput(messages, weights)
 

@@ -22,7 +22,11 @@ def sparse_edge_update(
     Shapes: edges [E, edge_size], senders and receivers [N, node_size], edge_index [2, E] (source j, target i),
     no_edge [edge_size] -> [E, edge_size].
     """
-    return update.update_edges(edges, _hidden(update, edges, senders, receivers, edge_index, no_edge))
+    read = edges
+    if update.node_norm is not None:  # pre-norm
+        read, no_edge, normed = update.norm(edges), update.norm(no_edge), update.node_norm(receivers)
+        senders, receivers = normed if senders is receivers else update.node_norm(senders), normed
+    return update.update_edges(edges, _hidden(update, read, senders, receivers, edge_index, no_edge))
 
 
 def _hidden(

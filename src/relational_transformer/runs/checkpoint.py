@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor, nn
 
 from relational_transformer.files import write_atomically
 from relational_transformer.fleet.pieces import Parameters
 from relational_transformer.nn.saving.digest import digest
+from relational_transformer.nn.saving.package import import_safetensors
 from relational_transformer.reading import check, open_regular, parse_json
 
 from .run_folder import RunFolder, differences
@@ -47,13 +46,14 @@ def save_checkpoint(
     folder: RunFolder, config: Mapping[str, Any], state: Mapping[str, Tensor], progress: Mapping[str, Any]
 ) -> None:
     """Write tensors by name and `progress` (JSON), keeping the checkpoint before as `checkpoint.previous`."""
+    safetensors = import_safetensors()
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
     metadata = {"format": FORMAT, "config": json.dumps(config), "progress": json.dumps(progress, allow_nan=False)}
     metadata["sha256"] = _checksum(tensors, metadata)
 
     def write(path: Path) -> None:
         # Not `save_file`: it has a temporary file of its own, which a kill would leave behind.
-        path.write_bytes(save(tensors, metadata))
+        path.write_bytes(safetensors.torch.save(tensors, metadata))
 
     def keep_previous() -> None:
         if folder.checkpoint.exists():
@@ -91,6 +91,7 @@ def resume(
             if not 0 <= found.progress[name] <= most:
                 raise ValueError(f"{name} is {found.progress[name]}, expected 0 to {most}")
 
+    import_safetensors()  # if it is missing, that is told before the training and not after its first part
     found = _newest(folder, check_fit, put_aside=True)
     if found is None:
         return None
@@ -195,14 +196,15 @@ def load_trained(kind: type[Task[Any]], run: RunFolder | Path | str) -> Trained:
 
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read one file; ValueError where it is damaged."""
+    safetensors = import_safetensors()
     os.close(open_regular(path))  # refuses a FIFO, on which safetensors would block
     try:
-        with safe_open(path, framework="pt") as file:
+        with safetensors.safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             if metadata.get("format") != FORMAT:
                 raise ValueError(f"{path} is not a checkpoint of this version")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
+    except (safetensors.SafetensorError, OSError) as error:
         raise ValueError(f"{path} is damaged ({error})") from None
     if not metadata.keys() >= {*TEXTS, "sha256"} or metadata["sha256"] != _checksum(tensors, metadata):
         raise ValueError(f"{path} is damaged (its checksum does not fit)")

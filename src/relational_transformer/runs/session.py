@@ -85,7 +85,7 @@ def train_together(
     for task, folder in opened:
         with blaming(folder):
             if not folder.result.is_file():
-                task.check(folder)
+                task.check(folder, device)
     together: SideBySide | None = None
     with ExitStack() as stack, _stop_signals(lambda: together is not None and together.tests_here) as stop:
         before: dict[int, dict[str, Any]] = {}

@@ -12,11 +12,17 @@ from torch.utils.flop_counter import FlopCounterMode
 from relational_transformer.fleet.adam import Adam
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.fleet import Fleet
+from relational_transformer.fleet.graphs import usable_bytes
 from relational_transformer.fleet.pieces import Parameters
 from relational_transformer.fleet.precision import Precision
+from relational_transformer.nn.saving.outline import TooLarge, at_most
 
 from .config import RunConfig
 from .run_folder import MetricsRow, RunFolder
+
+VECTORS = 4
+"""Vectors of all parameters that a run holds at least: the parameters, Adam's moments, and the best parameters."""
+MOST_TENSORS = 10**6
 
 
 class Optimiser(NamedTuple):
@@ -145,10 +151,19 @@ class Task(ABC, Generic[ConfigType]):
     def build(self) -> nn.Module:
         """The model of one seed, freshly initialised."""
 
-    def check(self, folder: RunFolder) -> None:
-        """Refuse a configuration that cannot be trained, before its folder is made."""
-        with torch.device("meta"):
-            self.build()
+    def check(self, folder: RunFolder, device: torch.device) -> None:
+        """Refuse a configuration that cannot be trained, or whose parameters the device cannot hold, before its folder
+        is made."""
+        seeds, memory = len(self.config.seeds), usable_bytes(device)
+        bytes_of_a_parameter = VECTORS * seeds * (8 if self.config.precision == "fp64" else 4)
+        try:
+            with torch.device("meta"), at_most(MOST_TENSORS, memory // bytes_of_a_parameter):
+                self.build()
+        except TooLarge:
+            raise ValueError(
+                f"the model is too large: with its optimiser, for {seeds} seeds, it takes more than the "
+                f"{memory / 2**30:,.0f} GiB of {device}"
+            ) from None
 
     def linears(self, model: Any) -> Mapping[str, Tensor]:
         """The `linears` of `Adam`."""

@@ -94,6 +94,7 @@ class Trainer:
                 for column in ("loss", "validation", *task.columns)
             }
         self.steps = 0
+        self._steps_saved: int | None = None  # in this session
         self.seconds_before = 0.0
         self._part_loaded: int | None = None
         self.must_capture = False
@@ -255,7 +256,7 @@ class Trainer:
         }
         save_checkpoint(self.folder, self.config.as_dict(), self._state(), progress)
         self.folder.write_metrics(self.metrics())
-        self._is_to_be_saved = False
+        self._is_to_be_saved, self._steps_saved = False, self.steps
 
     def save_soon(self) -> None:
         """Let `run` save after its next turn. Other runs train until the device has finished that turn."""
@@ -263,7 +264,8 @@ class Trainer:
 
     def finish(self) -> dict[str, Any]:
         """Test the best parameters of every seed and write the result."""
-        self.save()
+        if self._steps_saved != self.steps:
+            self.save()
         seconds = self.seconds
         finite, best = self.task.steps.finite.tolist(), self.best_scores.tolist()
         tested = [is_finite and math.isfinite(score) for is_finite, score in zip(finite, best, strict=True)]

@@ -51,7 +51,7 @@ def solved_levels(agent: Agent, players: Sequence[Player], levels: Levels, *, co
     device = levels.agent.device
     fleet = FleetAgent(agent, compiled=compiled)
     names = players[0].parameters
-    parts = fleet.lay_out({name: torch.stack([player.parameters[name] for player in players]) for name in names})
+    laid_out = fleet.lay_out({name: torch.stack([player.parameters[name] for player in players]) for name in names})
     # -1 stands for the most probable action.
     none = torch.full((TIME_LIMIT, len(levels)), -1.0, device=device)
     uniform = torch.stack([none if player.uniform is None else player.uniform for player in players], dim=1)
@@ -61,17 +61,17 @@ def solved_levels(agent: Agent, players: Sequence[Player], levels: Levels, *, co
         for numbers in _equal_chunks(one.levels.to(device), most=max(1, PAIRS_AT_ONCE[device.type] // pairs)):
             played = Environment(levels[numbers], _each(numbers, len(players)), one.capacity)
             memo = no_memo(agent, played.num_games, device)
-            solved[:, numbers] = _play(fleet, parts, played, memo, uniform[..., numbers])
+            solved[:, numbers] = _play(fleet, laid_out, played, memo, uniform[..., numbers])
     return solved
 
 
-def _play(fleet: FleetAgent, parts: list[Tensor], environment: Environment, memo: Memo, uniform: Tensor) -> Tensor:
+def _play(fleet: FleetAgent, laid_out: list[Tensor], environment: Environment, memo: Memo, uniform: Tensor) -> Tensor:
     """Which of the games [P · B] are solved, bool [P, B]; uniform [120, P, B]."""
     players = uniform.shape[1]
     memo = Memo(*(tensor.unflatten(0, (players, -1)) for tensor in memo))
     solved, playing = torch.zeros_like(memo.kept), torch.ones_like(memo.kept)
     for step in range(TIME_LIMIT):
-        decision = fleet(parts, by_seed(environment.observe(), players), memo)
+        decision = fleet(laid_out, by_seed(environment.observe(), players), memo)
         greedy = decision.logits.argmax(-1)
         action = torch.where(uniform[step] < 0, greedy, sample(decision.logits.softmax(-1), uniform[step]))
         outcome = environment.step(action.flatten())

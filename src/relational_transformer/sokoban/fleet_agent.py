@@ -56,14 +56,14 @@ class FleetAgent:
         decision."""
         return [torch.cat([named[name].flatten() for name in names]) for names in self._names]
 
-    def __call__(self, parts: list[Tensor], observation: Observation, memo: Memo) -> Decision:
+    def __call__(self, laid_out: list[Tensor], observation: Observation, memo: Memo) -> Decision:
         """Decide for all seeds: observation and memo [S, B, ...] -> decision [S, B, ...]."""
         if not self.recompute or not torch.is_grad_enabled():
-            return self._run(parts, observation, memo)
-        return recomputed(self._run, parts, observation, memo)
+            return self._run(laid_out, observation, memo)
+        return recomputed(self._run, laid_out, observation, memo)
 
-    def _run(self, parts: list[Tensor], observation: Observation, memo: Memo) -> Decision:
-        embedding, *layers, deciding = parts
+    def _run(self, laid_out: list[Tensor], observation: Observation, memo: Memo) -> Decision:
+        embedding, *layers, deciding = laid_out
         of_classes = []
         for embed in self._embed:
             nodes, edges, node_mask = embed(embedding, observation, memo)

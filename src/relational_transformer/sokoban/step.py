@@ -49,7 +49,7 @@ class TrainingStep(Steps):
         self.precision: Precision = precision
         self.agent = FleetAgent(agent, compiled=compiled, classes=classes)
         self._lay_out, self._begin, self._play, self._losses_of_window, self._keep = (
-            self.agent.pieces.compile(function) for function in (self._parts, begin, play, losses_of_window, keep)
+            self.agent.pieces.compile(function) for function in (self._blocks, begin, play, losses_of_window, keep)
         )
         self.adam = adam
         seeds, games = fleet.num_seeds, recipe.num_games
@@ -97,7 +97,7 @@ class TrainingStep(Steps):
 
     def _losses(self, values: Tensor) -> Tensor:
         """Play a window and update the sums. Returns the loss of every seed, [S]."""
-        parts = self._lay_out(values)
+        laid_out = self._lay_out(values)
         environment, board = self.environment, self.environment.board
         seen, uniform, next_level = self._begin(environment, board, self.draw, self.position, self.fleet.num_seeds)
         # The first memo requires gradients like all others, so that one compiled function runs all steps.
@@ -105,21 +105,21 @@ class TrainingStep(Steps):
         logits, value = [], []
         played: list[Played] = []
         for step in range(self.recipe.window):
-            decision = self.agent(parts, seen, memo)
+            decision = self.agent(laid_out, seen, memo)
             made = self._play(environment, board, decision.logits.detach(), uniform[step], next_level[step])
             board, seen, memo = made.board, made.seen, Memo(decision.memo, made.goes_on)
             logits.append(decision.logits)
             value.append(decision.value)
             played.append(made)
         # Not under `no_grad`, although no gradient is needed, so that the steps' compiled function is used.
-        after = self.agent(parts, seen, memo).value.detach()
+        after = self.agent(laid_out, seen, memo).value.detach()
         losses = self._losses_of_window(logits, value, played, after, self.recipe)
         with torch.no_grad():
             held = (self.environment.board, self.memo, self._sums(), self.finite, self.position)
             self._keep(*held, board, Memo(memo.vector.detach(), memo.kept), played, losses.detach())
         return losses
 
-    def _parts(self, values: Tensor) -> list[Tensor]:
+    def _blocks(self, values: Tensor) -> list[Tensor]:
         return self.agent.lay_out(self.fleet.split(for_computing(values, self.precision)))
 
     def _sums(self) -> tuple[Tensor, ...]:
@@ -127,11 +127,11 @@ class TrainingStep(Steps):
 
     def _must_recompute(self) -> bool:
         """Whether the activations of a window would take too much of the free memory."""
-        parts = self._lay_out(self.fleet.leaf())
+        laid_out = self._lay_out(self.fleet.leaf())
         memo = Memo(self.memo.vector.detach().clone().requires_grad_(), self.memo.kept.clone())
         environment, seeds = self.environment, self.fleet.num_seeds
         seen, *_ = self._begin(environment, environment.board, self.draw, self.position, seeds)
-        of_step = saved_bytes(lambda: self.agent(parts, seen, memo))
+        of_step = saved_bytes(lambda: self.agent(laid_out, seen, memo))
         return is_too_much_to_keep(of_step * (self.recipe.window + 1), self.device)
 
 

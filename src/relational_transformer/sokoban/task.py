@@ -90,8 +90,8 @@ class SokobanTask(Task[SokobanConfig]):
     def build(self) -> Agent:
         return self.config.build()
 
-    def check(self, folder: RunFolder) -> None:
-        super().check(folder)
+    def check(self, folder: RunFolder, device: torch.device) -> None:
+        super().check(folder, device)
         self._levels = self._find_levels(folder)
 
     def start(self, start: Start) -> None:

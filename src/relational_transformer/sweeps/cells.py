@@ -26,11 +26,11 @@ class Cell(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Part:
+class Selection:
     """The selected tasks, models and seeds of an experiment, and how they are trained. Empty fields and None stand
     for the paper's values.
 
-    >>> part = Part(tasks=("core",), models=("rt", "mpnn"), seeds=3)
+    >>> selection = Selection(tasks=("core",), models=("rt", "mpnn"), seeds=3)
     """
 
     tasks: tuple[str, ...] = ()
@@ -53,59 +53,65 @@ class Part:
     """Sokoban: a Boxoban folder; None for generated levels."""
 
 
-WHOLE = Part()
+WHOLE = Selection()
 
 
-def cells_of(experiment: Experiment, part: Part = WHOLE) -> list[Cell]:
+def cells_of(experiment: Experiment, selection: Selection = WHOLE) -> list[Cell]:
     """The selected cells, task by task. An experiment without seeds has no cells, because it trains nothing.
 
     >>> from relational_transformer.sweeps import EXPERIMENTS
     >>> [(cell.config.task, cell.config.model) for cell in cells_of(EXPERIMENTS["lobster"])]
     [('lobster', 'rt'), ('lobster', 'gat'), ('lobster', 'gcn')]
     """
-    tasks = choose("task", part.tasks, experiment.tasks)
-    models = choose("model", part.models, experiment.models)
-    if "sokoban" not in tasks and (part.levels, part.recipe) != (WHOLE.levels, WHOLE.recipe):
+    tasks = choose("task", selection.tasks, experiment.tasks)
+    models = choose("model", selection.models, experiment.models)
+    if "sokoban" not in tasks and (selection.levels, selection.recipe) != (WHOLE.levels, WHOLE.recipe):
         raise ValueError("--levels and --recipe are for Sokoban, which is not among the chosen tasks")
     of_clrs = {"precision_of": WHOLE.precision_of, "changes": WHOLE.changes, "schedule": WHOLE.schedule}
-    if not set(tasks) <= set(ALGORITHMS) and any(getattr(part, name) != usual for name, usual in of_clrs.items()):
+    if not set(tasks) <= set(ALGORITHMS) and any(getattr(selection, name) != usual for name, usual in of_clrs.items()):
         raise ValueError("other settings, schedules and precisions of single tasks are for CLRS-30 alone")
-    if unknown := sorted(part.precision_of.keys() - tasks):
+    if unknown := sorted(selection.precision_of.keys() - tasks):
         raise ValueError(f"{unknown[0]!r} has a precision of its own, but is not among the chosen tasks")
     if experiment.seeds == 0:
         return []
-    seeds = consecutive_seeds(0, experiment.seeds if part.seeds is None else part.seeds)
-    examples = experiment.examples if part.examples is None else part.examples
-    levels = _identify(part.levels) if "sokoban" in tasks and part.levels is not None else None
-    part = replace(part, protocol=protocol_of(experiment, part))
+    seeds = consecutive_seeds(0, experiment.seeds if selection.seeds is None else selection.seeds)
+    examples = experiment.examples if selection.examples is None else selection.examples
+    levels = _identify(selection.levels) if "sokoban" in tasks and selection.levels is not None else None
+    selection = replace(selection, protocol=protocol_of(experiment, selection))
     return [
-        _cell(task, model, train_size, seeds, examples, part, levels)
+        _cell(task, model, train_size, seeds, examples, selection, levels)
         for task in tasks
         for model in models
         for train_size in experiment.train_sizes
     ]
 
 
-def protocol_of(experiment: Experiment, part: Part = WHOLE) -> ProtocolName:
+def protocol_of(experiment: Experiment, selection: Selection = WHOLE) -> ProtocolName:
     """The protocol of the cells of CLRS-30.
 
     >>> from relational_transformer.sweeps import EXPERIMENTS
     >>> protocol_of(EXPERIMENTS["main"]), protocol_of(EXPERIMENTS["modern"])
     ('paper', 'modern')
     """
-    return part.protocol or experiment.protocol
+    return selection.protocol or experiment.protocol
 
 
 def _cell(
-    task: str, model: str, train_size: int, seeds: tuple[int, ...], examples: int | None, part: Part, levels: Any
+    task: str,
+    model: str,
+    train_size: int,
+    seeds: tuple[int, ...],
+    examples: int | None,
+    selection: Selection,
+    levels: Any,
 ) -> Cell:
     kind = kind_of(task)
     config = find_task(kind).paper_config(
-        task, model, seeds, examples=examples, precision=part.precision_of.get(task, part.precision),
-        compile=part.compile, train_examples=train_size, protocol=part.protocol, changes=part.changes,
-        schedule=part.schedule, recipe=part.recipe, levels=levels,
+        task, model, seeds, examples=examples, precision=selection.precision_of.get(task, selection.precision),
+        compile=selection.compile, train_examples=train_size, protocol=selection.protocol, changes=selection.changes,
+        schedule=selection.schedule, recipe=selection.recipe, levels=levels,
     )  # fmt: skip
-    return Cell(kind, config, None if levels is None else part.levels)
+    return Cell(kind, config, None if levels is None else selection.levels)
 
 
 def _identify(folder: str) -> Any:

@@ -28,8 +28,8 @@ def plan(root: Path, cells: Iterable[Cell], seeds_together: int) -> list[Run]:
 
     A fleet that was begun is resumed with the seeds it has. New fleets have `seeds_together` seeds.
 
-    >>> from relational_transformer.sweeps import EXPERIMENTS, Part, cells_of
-    >>> cells = cells_of(EXPERIMENTS["main"], Part(tasks=("bfs",), models=("rt",)))
+    >>> from relational_transformer.sweeps import EXPERIMENTS, Selection, cells_of
+    >>> cells = cells_of(EXPERIMENTS["main"], Selection(tasks=("bfs",), models=("rt",)))
     >>> [run.name for run in plan(Path("runs/nowhere"), cells, seeds_together=10)]
     ['rt on bfs, seeds 0 to 9', 'rt on bfs, seeds 10 to 19']
     """

@@ -72,6 +72,20 @@ def test_a_run_of_several_sizes_is_ready_when_the_processes_of_all_have_ended(tm
         assert running(preparation) == [second.folder, second.folder]
 
 
+def test_the_first_run_without_a_result_may_begin_at_once_and_is_compiled_but_for_its_first_rehearsal(tmp_path):
+    done, first, second = runs = compiled_runs(tmp_path, *TASKS)
+    sizes = replace(modern_config(), compile="on")  # two of them
+    modern = small_runs(tmp_path, Cell("clrs", sizes))
+    done.folder.mkdir(parents=True)
+    (done.folder / "result.json").write_text("{}")
+    with Preparation(runs, CPU, 2, WAITS, begins=True) as preparation:
+        assert running(preparation) == [second.folder]
+        assert [preparation.is_ready(run.folder) for run in runs] == [True, True, False]
+    with Preparation([*modern, first], CPU, 3, WAITS, begins=True) as preparation:
+        assert running(preparation) == [modern[0].folder, first.folder]
+        assert preparation.is_ready(modern[0].folder)
+
+
 def test_a_run_that_has_begun_is_compiled_beside_but_for_its_first_rehearsal(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 16)
     protocol = replace(modern_config().protocol, train_lengths=(4, 5, 6, 7), validation_interval=8)

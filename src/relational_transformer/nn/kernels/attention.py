@@ -156,12 +156,12 @@ def _(
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    query, key, value, edges, weight, mask, ctx.num_heads, _ = inputs
+    query, key, value, edges, weight, mask, ctx.num_heads, ctx.by_rows = inputs
     ctx.save_for_backward(query, key, value, edges, weight, mask, *output)
 
 
 def _differentiate(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
-    gradients = attention_backward(gradient, *ctx.saved_tensors, ctx.num_heads)
+    gradients = attention_backward(gradient, *ctx.saved_tensors, ctx.num_heads, ctx.by_rows)
     return *gradients, None, None, None
 
 

@@ -9,7 +9,8 @@ With g = d messages, u_i^h = Wv_h^T g_i^h and c_i^h = sum_j a_ij^h e_ij (saved b
     dWq = sum_ij dq_ij e_ij^T    dWk = sum_ij dk_ij e_ij^T    dWv_h = sum_i g_i^h c_i^hT
 
 The products with Wq and Wk are cuBLAS's, some graphs or rows at a time, over a buffer in which dq_ij and dk_ij replace
-the recomputed q_ij and k_ij. No sum is made by atomics: the same inputs give the same bits.
+the recomputed q_ij and k_ij. No sum is made by atomics: the same inputs give the same bits. On request, one kernel by
+rows (`rows/`) makes dq_ij, dk_ij, dq_i and the edges' gradient through the values.
 """
 
 import math
@@ -28,12 +29,15 @@ from relational_transformer.nn.kernels.attention_tiles import (
     pair_buffer,
     parts_of_edges,
     parts_of_keys,
+    room_for_pairs,
     row_strided,
     spread_heads,
     sum_heads,
 )
 from relational_transformer.nn.kernels.attention_values import lift, value_weight_gradient
 from relational_transformer.nn.kernels.outer_products import sum_of_outer_products
+from relational_transformer.nn.kernels.rows import fits_attention_backward
+from relational_transformer.nn.kernels.rows.attention import differentiate_rows
 from relational_transformer.nn.kernels.seeds import differentiable_once
 from relational_transformer.nn.kernels.tiles import (
     load_chunks,
@@ -68,6 +72,7 @@ def attention_backward_operator(
     log_sum: Tensor,
     context: Tensor,
     num_heads: int,
+    by_rows: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of query, key, value, edges and weight; shapes as in `attention_operator`."""
     query, key, value = row_strided(query), row_strided(key), row_strided(value)
@@ -95,7 +100,9 @@ def attention_backward_operator(
         key_parts, value_parts = (key.new_empty(row_parts, *key.shape, dtype=torch.float32) for _ in range(2))
     programs = parts[0].graphs * parts[0].rows * seeds
     value_splits = parts_of_keys(keys, triton.cdiv(PROGRAMS, programs))
-    splits = parts_of_keys(keys, triton.cdiv(PROGRAMS, programs * sizes.groups))
+    mask = None if mask is None else mask.view(torch.uint8)
+    by_rows = by_rows and fits_attention_backward(edges)
+    splits = 1 if by_rows else parts_of_keys(keys, triton.cdiv(PROGRAMS, programs * sizes.groups))
     query_parts = query_gradient[None]
     if splits > 1:
         query_parts = query.new_empty(splits, *query.shape, dtype=torch.float32)
@@ -105,23 +112,32 @@ def attention_backward_operator(
     for part in parts:
         where = (part.first, part.row, part.rows, graphs, queries, keys)
         attention = edges.new_empty(seeds, part.graphs, part.rows * keys, num_heads)
-        through_edges = torch.empty_like(attention, dtype=torch.float32)
-        attention_through_edges_kernel[(part.rows * value_splits, part.graphs, seeds)](
-            edges, lifted, through_edges, *where, **of_edges, **one_warp(REGISTERS)
-        )
-        pairs = edge_pairs(part.edges(edges), weight, buffer)
-        attention_pairs_kernel[(part.rows * sizes.groups * splits, part.graphs, seeds)](
-            gradient, query, key, value, through_edges, query if mask is None else mask.view(torch.uint8),
-            log_sum, delta, query_parts, pairs, attention,
-            query.stride(2), key.stride(2), value.stride(2),
-            *where, *((0, 0, 0, 0) if mask is None else mask.stride()),
-            1.0 / math.sqrt(sizes.head_size),
-            HAS_MASK=mask is not None, ONE_BLOCK=keys <= KEYS, SPLITS=splits, KEYS=KEYS,
-            **of_pairs, **one_warp(REGISTERS),
-        )  # fmt: skip
-        attention_through_values_kernel[(part.rows * value_splits, part.graphs, seeds)](
-            attention, lifted, edge_gradient, *where, **of_edges, **one_warp(REGISTERS)
-        )
+        if by_rows:
+            pairs = room_for_pairs(part.edges(edges), width, buffer)
+            differentiate_rows(
+                (query, key, value, edges, weight, mask),
+                (part.first, part.graphs, part.row, part.rows),
+                (gradient, lifted, log_sum, delta),
+                (query_gradient, edge_gradient, pairs, attention),
+            )
+        else:
+            through_edges = torch.empty_like(attention, dtype=torch.float32)
+            attention_through_edges_kernel[(part.rows * value_splits, part.graphs, seeds)](
+                edges, lifted, through_edges, *where, **of_edges, **one_warp(REGISTERS)
+            )
+            pairs = edge_pairs(part.edges(edges), weight, buffer)
+            attention_pairs_kernel[(part.rows * sizes.groups * splits, part.graphs, seeds)](
+                gradient, query, key, value, through_edges, query if mask is None else mask,
+                log_sum, delta, query_parts, pairs, attention,
+                query.stride(2), key.stride(2), value.stride(2),
+                *where, *((0, 0, 0, 0) if mask is None else mask.stride()),
+                1.0 / math.sqrt(sizes.head_size),
+                HAS_MASK=mask is not None, ONE_BLOCK=keys <= KEYS, SPLITS=splits, KEYS=KEYS,
+                **of_pairs, **one_warp(REGISTERS),
+            )  # fmt: skip
+            attention_through_values_kernel[(part.rows * value_splits, part.graphs, seeds)](
+                attention, lifted, edge_gradient, *where, **of_edges, **one_warp(REGISTERS)
+            )
         number = part.row // parts[0].rows
         attention_columns_kernel[(keys * sizes.groups, part.graphs, seeds)](
             gradient, pairs, attention, key_parts[number], value_parts[number], *where,

@@ -112,10 +112,15 @@ def pair_buffer(edges: Tensor, width: int, largest: Part) -> Tensor:
 
 def edge_pairs(edges: Tensor, weight: Tensor, buffer: Tensor) -> Tensor:
     """W_q e and W_k e side by side [S, R, 2 * H * D], in the buffer, of edges [S, R, E]."""
-    seeds, rows, _ = edges.shape
     width = weight.shape[1] // 3
-    pairs = buffer[: seeds * rows * 2 * width].view(seeds, rows, 2 * width)
+    pairs = room_for_pairs(edges, width, buffer)
     return torch.bmm(edges, weight[:, : 2 * width].transpose(1, 2), out=pairs)
+
+
+def room_for_pairs(edges: Tensor, width: int, buffer: Tensor) -> Tensor:
+    """The part of the buffer that they take, [S, R, 2 * H * D]."""
+    seeds, rows, _ = edges.shape
+    return buffer[: seeds * rows * 2 * width].view(seeds, rows, 2 * width)
 
 
 def row_strided(tensor: Tensor) -> Tensor:

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import ModuleType
 from typing import Any, TypedDict, TypeVar
 
 import torch
@@ -26,6 +25,7 @@ from . import hub
 from .arguments import as_json, from_json, saved_parameters
 from .digest import digest
 from .outline import TooLarge, at_most, misfit, outline, shared_names
+from .package import import_safetensors
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -39,7 +39,7 @@ SavedConfig = TypedDict("SavedConfig", {"class": str, "arguments": dict[str, Any
 
 def save(model: nn.Module, folder: Path | str) -> None:
     """`Pretrained.save_pretrained`."""
-    safetensors = _import_safetensors()
+    safetensors = import_safetensors()
     folder = _path("folder", folder)
     empty = [name for name, parameter in model.named_parameters() if nn.parameter.is_lazy(parameter)]
     if empty:
@@ -72,7 +72,7 @@ def load(
     overrides: Mapping[str, Any],
 ) -> Model:
     """`Pretrained.from_pretrained`, for a class."""
-    safetensors = _import_safetensors()
+    safetensors = import_safetensors()
     folder = _path("folder_or_name", folder_or_name)
     for name, value in {"revision": revision, "token": token}.items():
         if value is not None and not isinstance(value, str):
@@ -210,12 +210,3 @@ def _home_of(cls: type) -> str:
 def _could_be_on_the_hub(name: str) -> bool:
     """`user/name`: one slash, between two names."""
     return all(name.split("/")) and name.count("/") == 1 and not name.startswith((".", "~"))
-
-
-def _import_safetensors() -> ModuleType:
-    try:
-        import safetensors.torch
-    except ModuleNotFoundError:
-        message = "saved models need safetensors: pip install '.[saving]' in a checkout"
-        raise ModuleNotFoundError(message, name="safetensors") from None
-    return safetensors

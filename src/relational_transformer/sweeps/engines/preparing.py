@@ -35,7 +35,7 @@ class Preparation:
     counts as ready: it compiles by itself.
 
     Args:
-        first: the first rehearsal of each run to be prepared.
+        begins: whether the first run begins at once: it is ready, and makes its first rehearsal itself meanwhile.
 
     >>> with Preparation([], torch.device("cpu"), processes=2) as preparation:
     ...     preparation.is_ready(Path("runs/of/another"))
@@ -44,13 +44,19 @@ class Preparation:
 
     def __init__(
         self, runs: Sequence[Run], device: torch.device, processes: int, command: Sequence[str] = ("-m", MODULE),
-        *, first: int = 0,
+        *, begins: bool = False,
     ) -> None:  # fmt: skip
         self.device, self.processes, self.command = device, processes, command
         compiling = [
             run for run in runs if not run.is_done and should_compile(run.config.compile, device, run.task.num_steps)
         ]
-        rehearsals = [(run, number) for run in compiling for number in range(first, run.task.rehearsals)]
+        self._begun = compiling[0].folder if begins and compiling else None
+        rehearsals = [
+            (run, number)
+            for run in compiling
+            for number in range(run.task.rehearsals)
+            if number > 0 or run.folder != self._begun
+        ]
         self._waiting = deque(rehearsals if processes else [])
         self._running: list[tuple[Run, subprocess.Popen[str]]] = []
         threads = max(1, (os.cpu_count() or 1) // max(1, processes))
@@ -74,7 +80,7 @@ class Preparation:
     def is_ready(self, folder: Path) -> bool:
         """Whether the run in a folder may begin."""
         self._go_on()
-        return all(run.folder != folder for run, _ in (*self._running, *self._waiting))
+        return folder == self._begun or all(run.folder != folder for run, _ in (*self._running, *self._waiting))
 
     def _go_on(self) -> None:
         for run, process in list(self._running):
@@ -111,10 +117,10 @@ def _close(process: subprocess.Popen[str]) -> None:
 
 
 def beside(run: Run, device: torch.device, command: Sequence[str] = ("-m", MODULE)) -> Preparation:
-    """On a GPU, processes that prepare all rehearsals of a run but the first, which the run itself begins with."""
+    """On a GPU, processes that prepare a run that begins at once."""
     cores = os.cpu_count() or 1
     processes = min(run.task.rehearsals, cores) - 1 if device.type == "cuda" else 0
-    return Preparation([run], device, processes, command, first=1)
+    return Preparation([run], device, processes, command, begins=True)
 
 
 def prepare(run: Run, device: torch.device, folder: Path, rehearsal: int | None = None) -> None:

@@ -27,7 +27,7 @@ def main() -> int:
     try:
         runs = [Run.from_dict(content) for content in order["runs"]]
         device, at_once = find_device(order["device"]), order["at_once"]
-        with Preparation(runs, device, order["prepare"]) as preparation:
+        with Preparation(runs, device, order["prepare"], begins=True) as preparation:
             execute_together(
                 runs, device, order["checkpoint_seconds"], at_once, preparation.is_ready, order["begin_until"]
             )

@@ -30,7 +30,7 @@ def open_database(address: str) -> RDBStorage:
         engine = {"pool_pre_ping": True}  # a training run is long enough for a server to drop the connection
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            return RDBStorage(address, engine_kwargs=engine)
+            return RDBStorage(_as_template(address), engine_kwargs=engine)
         except (IntegrityError, OperationalError, ProgrammingError):
             # Processes that open a new database together all try to create its tables; all but one fail, and find them
             # made at the next attempt.
@@ -63,7 +63,7 @@ def look_into_database(address: str) -> RDBStorage:
         connection.dispose()
     if not set(tables) >= TABLES:
         raise ValueError("no search has been begun in it")
-    return RDBStorage(address, engine_kwargs=engine, skip_table_creation=True)
+    return RDBStorage(_as_template(address), engine_kwargs=engine, skip_table_creation=True)
 
 
 def sqlite_file(url: "URL") -> Path | None:
@@ -80,3 +80,8 @@ def _parse(address: str) -> "URL":
     from sqlalchemy import make_url
 
     return make_url(address)
+
+
+def _as_template(address: str) -> str:
+    """For Optuna, which fills in what is in braces: a password may have some."""
+    return address.replace("{", "{{").replace("}", "}}")

@@ -57,6 +57,14 @@ ENTRIES = {
                                     [=] { attention_rows(copy); });
         }
     """,
+    "attention_backward_rows": """
+        extern "C" int run(int blocks, int seeds, int order, long long bytes,
+                           const rows::AttentionBackward* arguments) {
+            const rows::AttentionBackward copy = *arguments;
+            return emulator::launch(blocks, seeds, rows::kAttentionThreads, bytes, order,
+                                    [=] { attention_backward_rows(copy); });
+        }
+    """,
     "edge_update_rows": """
         extern "C" int run(int blocks, int seeds, int order, long long bytes, const rows::EdgeUpdate* arguments) {
             const rows::EdgeUpdate copy = *arguments;

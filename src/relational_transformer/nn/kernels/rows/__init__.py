@@ -1,9 +1,10 @@
-"""Attention and edge update by rows of a graph, forward, in CUDA C++: each reads every edge once.
+"""Attention, forward and backward, and the edge update, forward, by rows of a graph, in CUDA C++: each kernel reads
+every edge once.
 
-They take the places of the Triton kernels in the same operators, and leave what those leave, so that the backward pass
-is the same. A kernel is compiled for a number of channels; graphs may have any number of nodes.
+They take the places of Triton kernels in the same operators, and leave what those leave. A kernel is compiled for a
+number of channels; graphs may have any number of nodes.
 """
 
-from .fitting import takes_attention, takes_edge_update
+from .fitting import fits_attention_backward, takes_attention, takes_edge_update
 
-__all__ = ["takes_attention", "takes_edge_update"]
+__all__ = ["fits_attention_backward", "takes_attention", "takes_edge_update"]

@@ -7,6 +7,9 @@ from relational_transformer.nn.kernels.whole_layer.parameters import HEAD_SIZE
 CHUNK_EDGES = 128
 """Edges that a block works on at once, unless a single row has more."""
 
+ATTENTION_ROW = 24
+"""`kAttentionRow`."""
+
 EMULATED_BLOCKS = 3
 """Blocks at once where there is no device."""
 
@@ -31,6 +34,12 @@ def shared_bytes(channels: int, keys: int, rows: int) -> int:
     """`AttentionShared`: two chunks of edges, scores and weights of all heads."""
     heads, edges = channels // HEAD_SIZE, capacity(keys, rows)
     return 2 * edges * channels * 2 + heads * edges * 4 + rows * heads * (capacity(keys, 1) + 8) * 2
+
+
+def backward_shared_bytes(channels: int, keys: int, rows: int) -> int:
+    """`BackwardShared`: two chunks of edges and of the rows' u, the weights' gradients of all heads, the weights."""
+    heads, edges = channels // HEAD_SIZE, capacity(keys, rows)
+    return 2 * (edges + rows * heads) * channels * 2 + heads * (edges + 4) * 4 + edges * ATTENTION_ROW * 2
 
 
 def rows_of_chunk(graphs: int, queries: int, keys: int, blocks: int) -> int:

@@ -21,7 +21,7 @@ struct UpdateMatrices {
     static constexpr int own = 0, reverse = own + 2 * tile;      // W_e and W_r, two tiles each
     static constexpr int feed_in = reverse + 2 * tile;           // a tile
     static constexpr int message_out = feed_in + tile;           // [D / 16 pairs of tiles, 32 lanes, 8]
-    static constexpr int feed_out = message_out + 2 * tile;      // likewise: 8 inputs and zeros
+    static constexpr int feed_out = message_out + 2 * tile;      // likewise: 8 inputs, which are there twice
     static constexpr int size = feed_out + 2 * tile;
 };
 // Offsets in floats of a seed's vectors.

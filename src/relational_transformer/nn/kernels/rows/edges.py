@@ -11,6 +11,7 @@ from relational_transformer.nn.kernels.whole_layer.launching import Block, Kerne
 from relational_transformer.nn.kernels.whole_layer.layouts import pairs, tiles
 from relational_transformer.nn.kernels.whole_layer.parameters import EDGE_HIDDEN, MESSAGE_HIDDEN
 
+from .attention import aligned
 from .chunks import blocks_at_once
 
 THREADS, BLOCKS = 128, 3
@@ -43,6 +44,7 @@ def update_edge_rows(
     Edges, receivers and senders [S, G, N, M] are contiguous; the parameters are those of `edge_update`, [S, ...].
     """
     seeds, graphs, nodes, _, channels = edges.shape
+    edges = aligned(edges)
     matrices, vectors = packed_parameters(parameters, edges)
     hidden, statistics = kept or (None, None)
     tensors = {"edges": edges, "receivers": receivers, "senders": senders, "matrices": matrices, "vectors": vectors}
@@ -55,7 +57,7 @@ def update_edge_rows(
 
 
 def shared_bytes(channels: int) -> int:
-    """`kUpdateShared`: matrices in bfloat16, half of one of them zeros, and vectors in float32."""
+    """`kUpdateShared`: matrices in bfloat16, one of them twice, and vectors in float32."""
     columns = 4 * MESSAGE_HIDDEN + EDGE_HIDDEN
     return 2 * columns * channels + 4 * (6 * channels + EDGE_HIDDEN)
 
@@ -64,7 +66,6 @@ def packed_parameters(parameters: tuple[Tensor, ...], edges: Tensor) -> tuple[Te
     """`UpdateMatrices` [S, size] in the edges' dtype, and `UpdateVectors` [S, size] in float32."""
     own, reverse, out, out_bias, norm, norm_bias, feed_in, feed_in_bias, feed_out, *others = parameters
     flat = [matrix.flatten(1).to(edges.dtype) for matrix in (own, reverse, feed_in, out, feed_out)]
-    flat.append(edges.new_zeros(len(own), 1))
     matrices = torch.cat(flat, dim=1).index_select(1, order_of_matrices(edges.shape[-1], edges.device))
     vectors = torch.cat([out_bias, norm, norm_bias, *others, feed_in_bias], dim=1).float()
     return matrices, vectors
@@ -72,13 +73,13 @@ def packed_parameters(parameters: tuple[Tensor, ...], edges: Tensor) -> tuple[Te
 
 @cache
 def order_of_matrices(channels: int, device: torch.device) -> Tensor:
-    """Which number of W_e, W_r, W_6, W_5, W_7 and a zero, one after the other, stands where."""
+    """Which number of W_e, W_r, W_6, W_5 and W_7, one after the other, stands where. W_7 has half the columns of a
+    fragment; the others are multiplied with zeros."""
     shapes = [(MESSAGE_HIDDEN, channels)] * 2 + [(EDGE_HIDDEN, channels)]
     shapes += [(channels, MESSAGE_HIDDEN), (channels, EDGE_HIDDEN)]
     sizes = [rows * columns for rows, columns in shapes]
     numbered = torch.arange(sum(sizes)).split(sizes)
     own, reverse, feed_in, out, feed_out = (part.view(shape) for part, shape in zip(numbered, shapes, strict=True))
-    nothing = torch.full_like(feed_out, sum(sizes))
     packed = [tiles(matrix, permuted=True) for matrix in (own, reverse, feed_in)]
-    packed += [pairs(out), pairs(torch.cat([feed_out, nothing], dim=1))]
+    packed += [pairs(out), pairs(torch.cat([feed_out, feed_out], dim=1))]
     return torch.cat(packed).to(device)

@@ -8,12 +8,13 @@ from relational_transformer.nn.kernels.whole_layer.fitting import has_kernels
 from relational_transformer.nn.kernels.whole_layer.launching import ALL_SHARED_BYTES, has_emulator
 from relational_transformer.nn.kernels.whole_layer.parameters import EDGE_HIDDEN, HEAD_SIZE, MESSAGE_HIDDEN
 
-from .chunks import shared_bytes
+from .chunks import backward_shared_bytes, shared_bytes
 
 CHANNELS = (128, 192)
 """Of edge vectors and of all heads together. A warp is a head, and keeps weights for all channels of an edge in its
 registers."""
 
+FEWEST_KEYS = 16
 EPSILON = 1e-5
 MOST_EDGES = 2**31
 """Edges are numbered in 32 bits."""
@@ -27,6 +28,12 @@ def takes_attention(query: Tensor, edges: Tensor, num_heads: int) -> bool:
     channels, keys = edges.shape[-1], edges.shape[-2]
     sizes = channels in CHANNELS and query.shape[-1] == channels and num_heads * HEAD_SIZE == channels
     return _is_asked_for(query, edges) and sizes and shared_bytes(channels, keys, rows=1) <= ALL_SHARED_BYTES
+
+
+def fits_attention_backward(edges: Tensor) -> bool:
+    """Whether the backward kernel can follow the forward one: 16 edges may be of two rows, no more."""
+    channels, keys = edges.shape[-1], edges.shape[-2]
+    return keys >= FEWEST_KEYS and backward_shared_bytes(channels, keys, rows=1) <= ALL_SHARED_BYTES
 
 
 def takes_edge_update(edges: Tensor, receivers: Tensor, senders: Tensor, feed_in_bias: Tensor, eps: float) -> bool:

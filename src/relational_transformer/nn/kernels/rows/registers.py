@@ -13,7 +13,6 @@ from pathlib import Path
 from relational_transformer.nn.kernels.whole_layer.launching import Kernel, source_of
 
 from . import chunks, edges
-from .fitting import CHANNELS
 
 TARGET = "arch=compute_90a,code=sm_90a"
 SHARED_OF_MULTIPROCESSOR = 228 * 1024
@@ -42,12 +41,14 @@ def main() -> None:
     head = ["kernel", "channels", "threads of a block", "registers", "spills", "shared memory"]
     head.append("blocks of a multiprocessor")
     print(f"| {' | '.join(head)} |\n|---|{'---:|' * (len(head) - 1)}")
-    for channels in CHANNELS:
-        nodes = NODES[channels]
-        rows = chunks.CHUNK_EDGES // nodes
-        shared = chunks.shared_bytes(channels, nodes, rows)
-        print_row("attention_rows", channels, 2 * channels, shared, f" at {nodes} nodes")
-    for channels in CHANNELS:
+    for name, size in (
+        ("attention_rows", chunks.shared_bytes),
+        ("attention_backward_rows", chunks.backward_shared_bytes),
+    ):
+        for channels, nodes in NODES.items():
+            shared = size(channels, nodes, chunks.CHUNK_EDGES // nodes)
+            print_row(name, channels, 2 * channels, shared, f" at {nodes} nodes")
+    for channels in NODES:
         print_row("edge_update_rows", channels, edges.THREADS, edges.shared_bytes(channels), "")
 
 

@@ -37,6 +37,7 @@ SOURCES = {
     "layer_inference": Source("forward.cuh", {"KEEPS": 0}),
     "layer_backward": Source("backward.cuh", {}),
     "attention_rows": Source("../rows/attention.cuh", {}),
+    "attention_backward_rows": Source("../rows/attention_backward.cuh", {}),
     "edge_update_rows": Source("../rows/edge_update.cuh", {}),
 }
 

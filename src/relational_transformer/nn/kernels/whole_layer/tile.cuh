@@ -105,6 +105,11 @@ __device__ __forceinline__ uint2 load_constant_8(const void* address) {
     asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(address));
     return v;
 }
+__device__ __forceinline__ uint2 load_read_only_8(const void* address) {  // at leisure
+    uint2 v;
+    asm("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(address));
+    return v;
+}
 __device__ __forceinline__ unsigned load_constant_4(const void* address) {
     unsigned v;
     asm("ld.global.nc.u32 %0, [%1];" : "=r"(v) : "l"(address));
@@ -115,6 +120,7 @@ inline void prefetch_to_cache(const void*, unsigned) {}
 inline void load_constant_16_if(bool condition, uint4& value, const void* address) { if (condition) value = *(const uint4*)address; }
 inline uint4 load_constant_16(const void* address) { return *(const uint4*)address; }
 inline uint2 load_constant_8(const void* address) { return *(const uint2*)address; }
+inline uint2 load_read_only_8(const void* address) { return *(const uint2*)address; }
 inline unsigned load_constant_4(const void* address) { return *(const unsigned*)address; }
 #endif
 // Brings a seed's weights from device memory into the L2 cache; its graphs share out the work. Many fleets at once have more

@@ -1,4 +1,4 @@
-"""Parts of a split: one shape, in order of length, every example scored once."""
+"""Chunks of a split: one shape, in order of length, every example scored once."""
 
 from dataclasses import replace
 
@@ -26,19 +26,19 @@ def split() -> Split:
 
 @pytest.mark.parametrize("most", [1, 2, 3, 4, 5, 6, 10, 11, 50])
 def test_parts_are_of_one_size_and_score_every_example_once(split: Split, most: int):
-    parts = cut_by_length(split, 2, most)
-    sizes = {part.counted.shape for part in parts}
+    chunks = cut_by_length(split, 2, most)
+    sizes = {chunk.counted.shape for chunk in chunks}
     assert len(sizes) == 1
     assert sizes.pop()[1] <= most
-    numbers = torch.cat([part.inputs["node_scalar"][:, :, 0, 0][part.counted].view(2, -1) for part in parts], dim=1)
+    numbers = torch.cat([chunk.inputs["node_scalar"][:, :, 0, 0][chunk.counted].view(2, -1) for chunk in chunks], dim=1)
     assert numbers.sort(dim=1).values.tolist() == [list(range(len(LENGTHS)))] * 2
-    assert all(part.counted.any() for part in parts)
+    assert all(chunk.counted.any() for chunk in chunks)
 
 
 def test_a_part_makes_the_steps_of_its_longest_example(split: Split):
-    parts = cut_by_length(split, 1, 3)  # lengths 1 1 2, 2 3 4, 5 5 5, 6 9 9: the first is there twice
-    assert [part.num_steps for part in parts] == [1, 3, 4, 8]
-    assert [keeps[0].tolist() for keeps in parts[1].keeps_output] == [
+    chunks = cut_by_length(split, 1, 3)  # lengths 1 1 2, 2 3 4, 5 5 5, 6 9 9: the first is there twice
+    assert [chunk.num_steps for chunk in chunks] == [1, 3, 4, 8]
+    assert [keeps[0].tolist() for keeps in chunks[1].keeps_output] == [
         [True, True, True],
         [False, True, True],
         [False, False, True],

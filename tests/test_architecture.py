@@ -143,7 +143,7 @@ def test_every_third_party_import_is_declared_for_its_room(path: Path):
         declared = set()
     elif room == "nn":
         declared = {"torch"} | ({"triton"} if path.is_relative_to(SOURCE / "nn" / "kernels") else set())
-        declared |= {"package.py": {"safetensors"}, "hub.py": {"huggingface_hub"}}.get(path.name, set())
+        declared |= {"digest.py": {"safetensors"}, "hub.py": {"huggingface_hub"}}.get(path.name, set())
     elif room == "clrs":
         declared = {"numpy"} | packages_of("clrs")
     else:

@@ -340,6 +340,12 @@ def test_one_that_has_failed_keeps_no_trainer(tmp_path, monkeypatch):
     assert len(made) == len(runs)
 
 
+def test_errors_that_are_each_others_cause_are_let_go():
+    first, second = ValueError("first"), ValueError("second")
+    first.__cause__, second.__cause__ = second, first
+    assert side_by_side.let_go(first) is first
+
+
 def test_none_begins_when_it_is_too_late_and_those_under_way_go_on(tmp_path, monkeypatch):
     runs, now = runs_in(tmp_path), [0.0]
 

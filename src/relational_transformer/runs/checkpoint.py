@@ -18,8 +18,7 @@ from torch import Tensor, nn
 
 from relational_transformer.files import write_atomically
 from relational_transformer.fleet.pieces import Parameters
-from relational_transformer.nn.saving.digest import digest
-from relational_transformer.nn.saving.package import import_safetensors
+from relational_transformer.nn.saving.digest import digest, import_safetensors
 from relational_transformer.reading import check, open_regular, parse_json
 
 from .run_folder import RunFolder, differences

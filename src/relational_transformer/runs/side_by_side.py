@@ -189,7 +189,9 @@ class SideBySide:
 def let_go(error: Exception) -> Exception:
     """An error without a traceback, which would keep objects, and so memory of a device."""
     cause: BaseException | None = error
-    while cause is not None:
+    seen: set[int] = set()
+    while cause is not None and id(cause) not in seen:  # causes and contexts may go in a circle
+        seen.add(id(cause))
         traceback.clear_frames(cause.__traceback__)
         cause = cause.__cause__ or cause.__context__
     return error.with_traceback(None)

@@ -15,7 +15,6 @@ from relational_transformer.fleet.fleet import Fleet
 from relational_transformer.fleet.graphs import usable_bytes
 from relational_transformer.fleet.pieces import Parameters
 from relational_transformer.fleet.precision import Precision
-from relational_transformer.nn.saving.outline import TooLarge, at_most
 
 from .config import RunConfig
 from .run_folder import MetricsRow, RunFolder
@@ -154,6 +153,8 @@ class Task(ABC, Generic[ConfigType]):
     def check(self, folder: RunFolder, device: torch.device) -> None:
         """Refuse a configuration that cannot be trained, or whose parameters the device cannot hold, before its folder
         is made."""
+        from relational_transformer.nn.saving.outline import TooLarge, at_most  # here: most programs begin no run
+
         seeds, memory = len(self.config.seeds), usable_bytes(device)
         bytes_of_a_parameter = VECTORS * seeds * (8 if self.config.precision == "fp64" else 4)
         try:

@@ -6,9 +6,10 @@ internal.
 - `relational_layer`, a layer as one kernel, where `is_one_kernel` does; `KernelLayers`, all layers of a network as
   such.
 
-Each is imported when it is first asked for, because most models never call one. The first three are written in Triton.
-The layer is CUDA C++, compiled at its first call. One launch serves all seeds of a fleet; nothing of the edges' size is
-written but the edges themselves. `use_kernels` turns kernels on and off.
+Each is imported when it is first asked for, because most models never call one. The first three are written in Triton;
+the first two are also there in CUDA C++ (`rows/`), on request. The layer is CUDA C++, which is compiled at its first
+call. One launch serves all seeds of a fleet; nothing of the edges' size is written but the edges themselves.
+`use_kernels` turns kernels on and off.
 """
 
 from importlib import import_module

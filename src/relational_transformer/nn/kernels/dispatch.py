@@ -4,7 +4,8 @@ The default, ``auto``, takes the kernels that were measured to be faster than th
 (docs/performance.md): a whole layer as one kernel, where it fits (`whole_layer.is_one_kernel`), those of attention and
 edge update in bfloat16 on large graphs (`are_faster`), and that of pointer scores (`scores_pointers`).
 ``RT_KERNELS=on`` in the environment, or ``with use_kernels(True):`` in the code, takes the latter three always, on any
-CUDA device of compute capability 8.0 or more. ``off`` and ``False`` take none.
+CUDA device of compute capability 8.0 or more, and in place of the former two, where they fit, the kernels by rows
+(`rows.takes_attention`, `rows.takes_edge_update`), which no card has measured. ``off`` and ``False`` take none.
 """
 
 import importlib.util

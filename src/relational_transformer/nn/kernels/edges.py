@@ -133,7 +133,7 @@ def _kept(edges: Tensor, message_size: int, feed_size: int, save: bool) -> tuple
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    edges, receivers, senders, *parameters, _, _, _ = inputs
+    edges, receivers, senders, *parameters, _, _, ctx.by_rows = inputs
     ctx.end_dtypes = receivers.dtype, senders.dtype
     ctx.save_for_backward(edges, *output[1:], *parameters)
 
@@ -141,7 +141,9 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None
 def _differentiate(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
     edges, hidden, statistics, *parameters = ctx.saved_tensors
     read = [parameter for index, parameter in enumerate(parameters) if index not in (FEED_IN_BIAS, FEED_NORM_BIAS)]
-    edge_gradient, ends, products, within = edge_update_backward(gradient, edges, hidden, statistics, *read)
+    edge_gradient, ends, products, within = edge_update_backward(
+        gradient, edges, hidden, statistics, *read, ctx.by_rows
+    )
     _, _, out_weight, *others = read
     gradients = parameter_gradients(products, within, out_weight.to(edges.dtype), *others[:4])
     return (

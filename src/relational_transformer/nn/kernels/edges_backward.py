@@ -8,6 +8,8 @@ again: z = W_5 m + b_5 + e, what the first LayerNorm reads, and y = W_7 f + b_7 
 3. dm_ij and dm_ji now lie side by side: de_ij = dz_ij + W_e^T dm_ij + W_r^T dm_ji is one product, added in place, and
    what W_e, W_r and W_6 get is another (`parameter_gradients` says how). A small kernel sums them for the nodes.
 
+On request, one kernel by rows (`rows/`) does 1 and 2 and the first product.
+
 So nothing of the edges' size is written but their gradient. The kernels' programs write their parts of the sums that
 are no products; nothing is added by atomics: the same inputs give the same bits.
 """
@@ -18,9 +20,11 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.nn.functional import pad
 
 from relational_transformer.nn.kernels.edge_parameters import sides_width
 from relational_transformer.nn.kernels.edge_tiles import (
+    EdgeSizes,
     add_over_edges,
     as_product,
     before_norm,
@@ -38,6 +42,7 @@ from relational_transformer.nn.kernels.edge_tiles import (
     through_norm,
 )
 from relational_transformer.nn.kernels.outer_products import parts_of_outer_products, parts_of_rows
+from relational_transformer.nn.kernels.rows.edges import differentiate_edge_rows
 from relational_transformer.nn.kernels.seeds import differentiable_once
 from relational_transformer.nn.kernels.tiles import (
     load_rows,
@@ -68,46 +73,33 @@ def edge_update_backward_operator(
     feed_out_weight: Tensor,
     feed_out_bias: Tensor,
     feed_norm_weight: Tensor,
+    by_rows: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Gradients of the edges and of both their ends [S, G, N, 2 * M], and sums as `parameter_gradients` takes them."""
     gradient, edges = gradient.contiguous(), edges.contiguous()
     hidden, statistics = hidden.contiguous(), statistics.contiguous()
     message_size, feed_size = out_weight.shape[-1], feed_out_weight.shape[-1]
     sizes = edge_sizes(edges, message_size, feed_size)
-    programs = sizes.programs(programs_at_once(REGISTERS))
-    weights = both_weights(edge_weight, reverse_weight, edges.dtype)
-    out_weight, feed_in_weight, feed_out_weight = (
-        weight.contiguous().to(edges.dtype) for weight in (out_weight, feed_in_weight, feed_out_weight)
-    )
-    out_bias, norm_weight, norm_bias, feed_out_bias, feed_norm_weight = in_float(
-        out_bias, norm_weight, norm_bias, feed_out_bias, feed_norm_weight
-    )
     edge_gradient = torch.empty_like(edges)
-    feed_gradient = edges.new_empty(sizes.seeds, sizes.rows, feed_size, dtype=torch.float32)
     sides = edges.new_empty(sizes.seeds, sizes.rows, sides_width(message_size, feed_size))
-    new = edges.new_empty if sizes.rows > 0 else edges.new_zeros
-    within_size = 3 * sizes.edge_size + feed_size * (message_size + 2)
-    within = new((sizes.seeds, programs, within_size), dtype=torch.float32)
     edge_rows, hidden_rows, gradient_rows = (t.flatten(1, 3) for t in (edges, hidden, edge_gradient))
     parts = parts_of_rows(sizes.rows, sizes.seeds * -(-sizes.edge_size // 128))
-    constants = sizes.constants()
-    if sizes.rows > 0:
-        edge_backward_feed_kernel[(programs, sizes.seeds)](
-            gradient, edges, hidden, statistics,
-            out_weight, out_bias, norm_weight, norm_bias, feed_out_weight, feed_out_bias, feed_norm_weight,
-            edge_gradient, feed_gradient, within, sizes.rows,
-            **constants, **one_warp(REGISTERS),
-        )  # fmt: skip
-    by_last = parts_of_outer_products(hidden_rows, gradient_rows, parts)
-    if sizes.rows > 0:
-        edge_backward_message_kernel[(programs, sizes.seeds)](
-            edges, hidden, statistics, out_weight, out_bias, norm_weight, feed_in_weight,
-            feed_gradient, edge_gradient, sides, within, sizes.rows, sizes.nodes,
-            **constants, SIDES=sides.shape[-1], **one_warp(REGISTERS),
-        )  # fmt: skip
+    if by_rows and sizes.rows > 0:
+        read = out_weight, out_bias, norm_weight, norm_bias, feed_in_weight, feed_out_weight, feed_out_bias
+        last_sums, within = differentiate_edge_rows(
+            gradient, edges, (hidden, statistics), (*read, feed_norm_weight), edge_gradient, sides
+        )
+        unused = hidden.shape[-1] - message_size - feed_size - 1
+        by_last = pad(last_sums, (0, 0, message_size, unused))
+    else:
+        read = out_weight, out_bias, norm_weight, norm_bias, feed_in_weight, feed_out_weight, feed_out_bias
+        by_last, within = _in_two_kernels(
+            gradient, edges, hidden, statistics, (*read, feed_norm_weight), edge_gradient, sides, sizes, parts
+        )
     by_first = parts_of_outer_products(hidden_rows, gradient_rows, parts)
     by_edge = parts_of_outer_products(sides, edge_rows, parts)
-    products = torch.cat([by_last, by_first, by_edge], dim=2).sum(1)
+    products = torch.cat([by_last, torch.cat([by_first, by_edge], dim=2).sum(1)], dim=1)
+    weights = both_weights(edge_weight, reverse_weight, edges.dtype)
     gradient_rows.baddbmm_(sides[..., : 2 * message_size], weights)
     ends = edges.new_empty(*edges.shape[:3], 2 * message_size, dtype=torch.float32)
     if sizes.rows > 0:
@@ -116,7 +108,48 @@ def edge_update_backward_operator(
             ROWS=END_ROWS, SIDES=sides.shape[-1], WIDTH=2 * message_size, WIDTH_PAD=padded(2 * message_size),
             num_warps=2,
         )  # fmt: skip
-    return edge_gradient, ends, products, within.sum(1)
+    return edge_gradient, ends, products, within
+
+
+def _in_two_kernels(
+    gradient: Tensor,
+    edges: Tensor,
+    hidden: Tensor,
+    statistics: Tensor,
+    parameters: tuple[Tensor, ...],
+    edge_gradient: Tensor,
+    sides: Tensor,
+    sizes: EdgeSizes,
+    parts: int,
+) -> tuple[Tensor, Tensor]:
+    """Write dz and the sides; return sum h dy^T [S, K, E] and the sums within kernels."""
+    out_weight, out_bias, norm_weight, norm_bias, feed_in_weight, feed_out_weight, feed_out_bias, last = parameters
+    out_weight, feed_in_weight, feed_out_weight = (
+        weight.contiguous().to(edges.dtype) for weight in (out_weight, feed_in_weight, feed_out_weight)
+    )
+    out_bias, norm_weight, norm_bias, feed_out_bias, last = in_float(
+        out_bias, norm_weight, norm_bias, feed_out_bias, last
+    )
+    programs, constants = sizes.programs(programs_at_once(REGISTERS)), sizes.constants()
+    feed_gradient = edges.new_empty(sizes.seeds, sizes.rows, sizes.feed_size, dtype=torch.float32)
+    new = edges.new_empty if sizes.rows > 0 else edges.new_zeros
+    within_size = 3 * sizes.edge_size + sizes.feed_size * (sizes.message_size + 2)
+    within = new((sizes.seeds, programs, within_size), dtype=torch.float32)
+    if sizes.rows > 0:
+        edge_backward_feed_kernel[(programs, sizes.seeds)](
+            gradient, edges, hidden, statistics,
+            out_weight, out_bias, norm_weight, norm_bias, feed_out_weight, feed_out_bias, last,
+            edge_gradient, feed_gradient, within, sizes.rows,
+            **constants, **one_warp(REGISTERS),
+        )  # fmt: skip
+    by_last = parts_of_outer_products(hidden.flatten(1, 3), edge_gradient.flatten(1, 3), parts)
+    if sizes.rows > 0:
+        edge_backward_message_kernel[(programs, sizes.seeds)](
+            edges, hidden, statistics, out_weight, out_bias, norm_weight, feed_in_weight,
+            feed_gradient, edge_gradient, sides, within, sizes.rows, sizes.nodes,
+            **constants, SIDES=sides.shape[-1], **one_warp(REGISTERS),
+        )  # fmt: skip
+    return by_last.sum(1), within.sum(1)
 
 
 @edge_update_backward_operator.register_fake

@@ -23,9 +23,8 @@ from relational_transformer.reading import UnreadableFile, read_json
 from ..checks import FLOATS, check_place, shown
 from . import hub
 from .arguments import as_json, from_json, saved_parameters
-from .digest import digest
+from .digest import digest, import_safetensors
 from .outline import TooLarge, at_most, misfit, outline, shared_names
-from .package import import_safetensors
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"

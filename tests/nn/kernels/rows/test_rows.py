@@ -75,14 +75,14 @@ def test_forward_it_is_as_exact_as_the_plain_path_in_bfloat16(case: Case, launch
 
 
 GRADIENTS = [attention(2, 5, 128, masked=True), attention(1, 16, 192, graphs=2), attention(2, 33, 128, masked=True)]
-GRADIENTS.append(edge_update(5, 128))
+GRADIENTS += [edge_update(5, 128), edge_update(9, 192, seeds=2)]
 
 
 @pytest.mark.parametrize("case", GRADIENTS, ids=str)
 def test_all_gradients_are_as_exact_as_those_of_the_plain_path(case: Case, launched: list[str]):
     assert_at_most_twice_the_plain_error(case, torch.bfloat16)
     if isinstance(case, EdgeUpdateCase):
-        assert launched == ["edge_update_rows"]
+        assert launched == ["edge_update_rows", "edge_backward_rows"]
     else:
         assert launched == ["attention_rows", *["attention_backward_rows"] * (case.keys >= 16)]
 

@@ -71,6 +71,13 @@ ENTRIES = {
             return emulator::launch(blocks, seeds, rows::kUpdateThreads, bytes, order, [=] { edge_update_rows(copy); });
         }
     """,
+    "edge_backward_rows": """
+        extern "C" int run(int blocks, int seeds, int order, long long bytes, const rows::EdgeBackward* arguments) {
+            const rows::EdgeBackward copy = *arguments;
+            return emulator::launch(blocks, seeds, rows::kUpdateThreads, bytes, order,
+                                    [=] { edge_backward_rows(copy); });
+        }
+    """,
 }
 
 

@@ -1,5 +1,4 @@
-"""Attention, forward and backward, and the edge update, forward, by rows of a graph, in CUDA C++: each kernel reads
-every edge once.
+"""Attention and edge update by rows of a graph, forward and backward, in CUDA C++: each kernel reads every edge once.
 
 They take the places of Triton kernels in the same operators, and leave what those leave. A kernel is compiled for a
 number of channels; graphs may have any number of nodes.

@@ -8,11 +8,9 @@
 // schedulers work on four tiles at once.
 #pragma once
 #include "../whole_layer/forward/edge_values.cuh"
+#include "edge_rows.cuh"
 
 namespace rows {
-
-constexpr int kUpdateThreads = 128, kUpdateBlocks = 3;  // of a multiprocessor
-constexpr int kKept = 32;  // numbers kept of an edge: both hidden layers, a one, zeros
 
 // Offsets in bf16 of a seed's matrices, fragments all: tiles of 8 outputs with k permuted as the lanes' 16 bytes lie, and
 // pairs of tiles of permuted outputs.
@@ -42,34 +40,6 @@ struct EdgeUpdate {
     bf16* hidden;                        // [S, G, N, N, kKept]; null where nothing is kept, as the next
     float* statistics;                   // [S, G, N, N, 4]: mean and 1 / std of both norms
     int graphs, nodes;
-};
-
-// 16 edges as they lie: the lane's 16 bytes of the upper and of the lower row for each block of 32 channels.
-struct EdgeRows { uint4 upper[kColumnBlocks], lower[kColumnBlocks]; };
-__device__ __forceinline__ void load_edges(EdgeRows& rows, const bf16* upper, const bf16* lower) {
-#pragma unroll
-    for (int b = 0; b < kColumnBlocks; ++b) {
-        rows.upper[b] = load_constant_16(upper + 32 * b + 8 * quad_position());
-        rows.lower[b] = load_constant_16(lower + 32 * b + 8 * quad_position());
-    }
-}
-// Adds the product of a block of the rows and a tile of 8 outputs.
-__device__ __forceinline__ void multiply_rows(float (&d)[4], const uint4& upper, const uint4& lower, const uint4& weight) {
-    const unsigned first[4] = {upper.x, lower.x, upper.y, lower.y}, second[4] = {upper.z, lower.z, upper.w, lower.w};
-    const unsigned first_weight[2] = {weight.x, weight.y}, second_weight[2] = {weight.z, weight.w};
-    mma_16x8x16(d, first, first_weight);
-    mma_16x8x16(d, second, second_weight);
-}
-
-// Where an edge's ends and its reverse are, among those of all graphs of all seeds.
-struct Ends {
-    unsigned receiver, sender, reverse;
-    __device__ __forceinline__ Ends(unsigned edge, unsigned nodes) {
-        receiver = edge / nodes;
-        const unsigned first = receiver / nodes * nodes;  // node of the graph
-        sender = first + edge - receiver * nodes;
-        reverse = sender * nodes + receiver - first;
-    }
 };
 
 // Both hidden layers lie as the accumulators of their products do: ReLU, and the left operand of the next product.
@@ -105,12 +75,7 @@ edge_update_rows(const rows::EdgeUpdate given) {
     const unsigned nodes = given.nodes, count = given.graphs * nodes * nodes, end = (blockIdx.y + 1) * count;  // of the seed's edges
     uint4* shared = (uint4*)dynamic_shared_memory();
     float* vectors = (float*)(shared + UpdateMatrices::size / 8);
-    const bf16* matrices = given.matrices + (long long)blockIdx.y * UpdateMatrices::size;
-#pragma unroll 1
-    for (int k = threadIdx.x; k < UpdateMatrices::size / 8; k += kUpdateThreads) shared[k] = load_constant_16(matrices + 8 * k);
-#pragma unroll 1
-    for (int k = threadIdx.x; k < UpdateVectors::size; k += kUpdateThreads)
-        vectors[k] = given.vectors[(long long)blockIdx.y * UpdateVectors::size + k];
+    load_parameters<UpdateMatrices::size, UpdateVectors::size>(shared, vectors, given.matrices, given.vectors);
     __syncthreads();
     const uint4* fragments = shared + lane;  // of a tile or a pair: one every 32
     const unsigned warps = gridDim.x * (kUpdateThreads / 32), warp = blockIdx.x * (kUpdateThreads / 32) + warp_index();
@@ -149,13 +114,7 @@ edge_update_rows(const rows::EdgeUpdate given) {
         keep_hidden(given, first, end, 0, hidden[0], hidden[1]);
         keep_hidden(given, first, end, 1, hidden[2], hidden[3]);
         EdgeValues x;
-#pragma unroll
-        for (int b = 0; b < kColumnBlocks; ++b)
-#pragma unroll
-            for (int t = 0; t < 4; ++t) {
-                x[b][t][0] = low_float(word(rows.upper[b], t)), x[b][t][1] = high_float(word(rows.upper[b], t));
-                x[b][t][2] = low_float(word(rows.lower[b], t)), x[b][t][3] = high_float(word(rows.lower[b], t));
-            }
+        unpack_edges(x, rows);
         float scale[2], mean[2];
         add_product(x, hidden, fragments + UpdateMatrices::message_out / 8);
         add_vector(x, vectors + UpdateVectors::message_bias);

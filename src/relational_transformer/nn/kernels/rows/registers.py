@@ -48,8 +48,9 @@ def main() -> None:
         for channels, nodes in NODES.items():
             shared = size(channels, nodes, chunks.CHUNK_EDGES // nodes)
             print_row(name, channels, 2 * channels, shared, f" at {nodes} nodes")
-    for channels in NODES:
-        print_row("edge_update_rows", channels, edges.THREADS, edges.shared_bytes(channels), "")
+    for name, size in (("edge_update_rows", edges.shared_bytes), ("edge_backward_rows", edges.backward_shared_bytes)):
+        for channels in NODES:
+            print_row(name, channels, edges.THREADS, size(channels), "")
 
 
 def print_row(name: str, channels: int, threads: int, shared: int, remark: str) -> None:

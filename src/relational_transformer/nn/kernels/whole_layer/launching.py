@@ -39,6 +39,7 @@ SOURCES = {
     "attention_rows": Source("../rows/attention.cuh", {}),
     "attention_backward_rows": Source("../rows/attention_backward.cuh", {}),
     "edge_update_rows": Source("../rows/edge_update.cuh", {}),
+    "edge_backward_rows": Source("../rows/edge_backward.cuh", {}),
 }
 
 INCLUDE = re.compile(r'^#include "(.*\.cuh)"\n', re.MULTILINE)

@@ -115,7 +115,10 @@ __device__ __forceinline__ unsigned load_constant_4(const void* address) {
     asm("ld.global.nc.u32 %0, [%1];" : "=r"(v) : "l"(address));
     return v;
 }
+// The same words, of which the compiler knows no more what was made of them: it would keep that in registers.
+__device__ __forceinline__ void forget(uint4& v) { asm volatile("" : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)); }
 #else
+inline void forget(uint4&) {}
 inline void prefetch_to_cache(const void*, unsigned) {}
 inline void load_constant_16_if(bool condition, uint4& value, const void* address) { if (condition) value = *(const uint4*)address; }
 inline uint4 load_constant_16(const void* address) { return *(const uint4*)address; }

@@ -13,6 +13,7 @@ from relational_transformer.clrs import CORE_TASKS
 from relational_transformer.commands import tune
 from relational_transformer.commands.tune import TuneArguments, find_tasks, run
 from relational_transformer.sweeps.engines import EngineOptions
+from relational_transformer.sweeps.sweep import Outcome
 from relational_transformer.training import PROTOCOLS
 from relational_transformer.tuning import GRIDS, analyse, configuration_of, open_storage, settings_of
 
@@ -140,7 +141,12 @@ def test_another_budget_for_a_search_under_way_is_refused(storage):
 
 def test_the_winner_is_trained_afresh_by_the_papers_protocol(storage, monkeypatch, tmp_path, capsys):
     carried_out = []
-    monkeypatch.setattr(tune, "carry_out", lambda runs, where: carried_out.extend(runs) or {})
+
+    def carry_out(runs, where) -> Outcome:
+        carried_out.extend(runs)
+        return Outcome(tuple(runs), {})
+
+    monkeypatch.setattr(tune, "carry_out", carry_out)
     run(TuneArguments("mpnn", tasks=("bfs", "dfs"), trials=4, storage=storage))
     trials = trials_in(storage, "mpnn on bfs, dfs")
     best = max(trials, key=lambda trial: (trial.value, trial.number))
@@ -165,7 +171,7 @@ def test_a_search_without_a_run_has_no_winner(storage):
 
 
 def test_when_a_run_of_the_winner_is_given_up_the_command_fails(storage, monkeypatch, tmp_path):
-    monkeypatch.setattr(tune, "carry_out", lambda runs, where: {runs[0]: ("broken",) * 3})
+    monkeypatch.setattr(tune, "carry_out", lambda runs, where: Outcome((), {runs[0]: ("broken",) * 3}))
     run(TuneArguments("mpnn", tasks=("bfs",), trials=1, storage=storage))
     with pytest.raises(SystemExit, match="1"):
         run(TuneArguments("mpnn", tasks=("bfs",), storage=storage, winner=True, out=tmp_path))

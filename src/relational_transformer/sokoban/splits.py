@@ -23,7 +23,14 @@ BOXOBAN_TEST_DIGEST = "8650a5f03d549fae"
 @dataclass(frozen=True)
 class SplitsIdentity:
     """Numbers and digests of training and test levels. They are equal on every machine with the same levels, and differ
-    if one wall differs."""
+    if one wall differs.
+
+    >>> levels = generate_split("test", 2)
+    >>> identity = Splits(generate_split("train", 3), levels).identity
+    >>> identity.check("test", levels, "this folder")
+    >>> identity.train, len(identity.test_digest)
+    (3, 16)
+    """
 
     train: int
     test: int

@@ -19,7 +19,7 @@ from tests.nn.kernels.cases import (
     assert_at_most_twice_the_plain_error,
     output_and_gradients,
 )
-from tests.nn.kernels.whole_layer.emulation import COMPILER, emulated
+from tests.nn.kernels.whole_layer.emulation import COMPILER, emulated, recording
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="the emulator needs g++ on x86-64")
 
@@ -37,13 +37,8 @@ def edge_update(nodes: int, channels: int, **others) -> EdgeUpdateCase:
 @pytest.fixture
 def launched() -> list[str]:
     """The names of the kernels that are launched from now on; they are run as well."""
-    names, run = [], emulated()
-
-    def launch(kernel, *arguments) -> None:
-        names.append(kernel.name)
-        run(kernel, *arguments)
-
-    launching.set_emulator(launch)
+    names: list[str] = []
+    launching.set_emulator(recording(names))
     return names
 
 

@@ -96,6 +96,17 @@ def emulated(order: int = 0) -> launching.Launch:
     return launch
 
 
+def recording(names: list[str]) -> launching.Launch:
+    """What launches kernels in the emulator, and adds their names to the list."""
+    launch = emulated()
+
+    def launch_and_note(kernel: launching.Kernel, *arguments: Any) -> None:
+        names.append(kernel.name)
+        launch(kernel, *arguments)
+
+    return launch_and_note
+
+
 @contextmanager
 def emulator_in_use() -> Iterator[None]:
     """Within the block kernels on tensors of the CPU run in the emulator."""

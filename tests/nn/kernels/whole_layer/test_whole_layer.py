@@ -12,7 +12,7 @@ from relational_transformer.nn import AttentionOutput, LayerOutput, kernels, rec
 from relational_transformer.nn.kernels.whole_layer import is_one_kernel, launching
 from relational_transformer.nn.kernels.whole_layer.operator import OPERATORS, relational_layer
 
-from .emulation import COMPILER, emulated
+from .emulation import COMPILER, emulated, recording
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="the emulator needs g++ on x86-64")
 
@@ -123,8 +123,8 @@ def test_a_layer_is_one_kernel_only_where_it_can_be():
 
 def test_masks_take_another_path():
     layer, (nodes, edges) = make_layer(0).bfloat16(), make_inputs(1, nodes=6)
-    launched = []
-    launching.set_emulator(lambda kernel, *_: launched.append(kernel.name))
+    launched: list[str] = []
+    launching.set_emulator(recording(launched))
     with kernels.use_kernels(True):
         layer(nodes, edges, node_mask=torch.tensor([True] * 5 + [False]))
         assert launched == ["attention_rows", "edge_update_rows"]

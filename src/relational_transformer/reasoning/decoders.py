@@ -13,7 +13,7 @@ from relational_transformer.nn import ConcatLinear, kernels
 from relational_transformer.nn.alignment import ALIGNED
 from relational_transformer.nn.concat_linear import sum_of_products
 
-from .encoders import EdgePointers
+from .encoders import EdgePointers, by_graph
 from .features import FeatureGroup, Packed
 
 ABSENT = -1e9
@@ -249,6 +249,9 @@ def read_out(parts: Parts, weight: Tensor, bias: Tensor | None = None) -> Tensor
     - Channels of nodes are computed by one product of the concatenated parts, which are small.
     """
     if not torch.compiler.is_compiling():
+        if len(parts) == 1 and len(weight) <= 2 * FEW:
+            products = by_graph(parts[0].to(weight.dtype), weight.T)
+            return products if bias is None else products + bias
         return _products(parts, weight, bias)
     if len(weight) <= FEW:
         return _sums(parts, weight, bias)

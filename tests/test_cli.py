@@ -3,6 +3,7 @@
 import importlib
 import os
 import pkgutil
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, is_dataclass
@@ -120,6 +121,37 @@ def test_help_has_the_text_of_a_field_in_one_paragraph_and_no_default_that_is_no
     printed = capsys.readouterr().out
     assert "(with --hints, of its validation and test sets)." in " ".join(printed.replace("│", "").split())
     assert "None" not in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "groups"),
+    [
+        (["train"], {"run": "seeds decay", "protocol": "train-examples", "model": "processor hint-mode"}),
+        (["train", "lobster"], {"run": "seeds decay"}),
+        (["train", "qm9"], {"run": "seeds decay", "model": "num-layers gradient-clip"}),
+        (["train", "sokoban"], {"run": "seeds decay", "agent": "size edge-hidden-sizes"}),
+        (["reproduce"], {"engine": "engine checkpoint-seconds"}),
+        (["tune"], {"engine": "engine checkpoint-seconds"}),
+    ],
+)
+def test_help_has_a_box_with_one_sentence_for_each_group_of_options(monkeypatch, capsys, words, groups):
+    if words == ["tune"]:
+        pytest.importorskip("optuna")
+    monkeypatch.setenv("COLUMNS", "200")
+    assert cli.main([*words, "--help"]) == 0
+    boxes, box = {}, []
+    for line in capsys.readouterr().out.splitlines():
+        text = line.strip("╭╮╰╯│─- ")
+        if re.fullmatch(r"(\w+ )?options", text):
+            box = boxes.setdefault(text, [])
+        elif text:
+            box.append(text)
+    assert boxes.keys() == {"options", *(f"{name} options" for name in groups)}
+    for name, own in groups.items():
+        sentence, *options = boxes[f"{name} options"]
+        assert re.match(r"[A-Z].*\.$", sentence)
+        for option in own.split():
+            assert any(line.startswith((f"{option} ", f"{option},")) for line in options)
 
 
 def test_no_command_at_all_shows_the_help_and_fails(greet, capsys):

@@ -19,6 +19,8 @@ Arguments = TypeVar("Arguments")
 
 MISTAKE = 2
 """The exit status of tyro where it could not read the arguments."""
+MOST_COLUMNS = 120
+"""Of a help. In more than 129 columns tyro puts groups of options side by side."""
 STYLES = re.compile(r"\x1b\[[0-9;]*m")
 BORDERS = "│ \n"
 RULE = re.compile(r"[─╭╮╰╯-]*")
@@ -33,12 +35,12 @@ def read_arguments(
     description and the help, and exit."""
     import tyro  # here, because it comes with an extra
 
-    if _asks_for_help(arguments):
-        print(_filled(description), end="\n\n")
     options: dict[str, Any] = {} if default is None else {"default": default}
     printed = io.StringIO()
     try:
-        with contextlib.redirect_stderr(printed), _wide_unless_help(arguments):
+        with contextlib.redirect_stderr(printed), _columns_for(arguments):
+            if _asks_for_help(arguments):
+                print(_filled(description), end="\n\n")
             return tyro.cli(
                 kind,
                 args=arguments,
@@ -46,7 +48,7 @@ def read_arguments(
                 prog=program,
                 description="",  # is printed above, because tyro does not fill its lines
                 registry=_rules(),
-                config=(tyro.conf.PositionalMetavarFromFieldName,),
+                config=(tyro.conf.PositionalMetavarFromFieldName, tyro.conf.OmitArgPrefixes),
             )
     except AssertionError as error:  # of tyro's own options, such as --tyro-print-completion
         raise ValueError(f"{error} ({program} --help explains the arguments)") from None
@@ -97,13 +99,12 @@ def sentence_of(box: str) -> str:
 
 
 @contextlib.contextmanager
-def _wide_unless_help(arguments: Sequence[str]) -> Iterator[None]:
-    """Pretend that the terminal is very wide, so that no line of an error is broken."""
-    if _asks_for_help(arguments):
-        yield
-        return
+def _columns_for(arguments: Sequence[str]) -> Iterator[None]:
+    """Pretend that the terminal has few enough columns for a help whose groups stand below one another, or so many that
+    no line of an error is broken."""
     before = os.environ.get("COLUMNS")
-    os.environ["COLUMNS"] = "1000000"
+    columns = min(shutil.get_terminal_size().columns, MOST_COLUMNS) if _asks_for_help(arguments) else 1_000_000
+    os.environ["COLUMNS"] = str(columns)
     try:
         yield
     finally:

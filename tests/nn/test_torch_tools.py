@@ -1,6 +1,7 @@
 """The layers under PyTorch's own tools: compile, export, ONNX, autocast, vmap."""
 
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -25,6 +26,15 @@ def _quiet_tools():
         yield
 
 
+def outputs_and_gradients(
+    call: Callable, layer: RelationalTransformerLayer, *inputs, **arguments
+) -> list[torch.Tensor]:
+    layer.zero_grad()
+    out = call(*inputs, **arguments)
+    (out.nodes.square().sum() + out.edges.square().sum()).backward()
+    return [out.nodes, out.edges, *(parameter.grad.clone() for parameter in layer.parameters())]
+
+
 @pytest.mark.usefixtures("_quiet_tools")
 @every_option
 def test_compiles_as_one_graph_for_varying_sizes(options: LayerOptions):
@@ -32,29 +42,25 @@ def test_compiles_as_one_graph_for_varying_sizes(options: LayerOptions):
     torch.compiler.reset()
     compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend="aot_eager")
     for num_nodes in (3, 5, 9):
-        nodes, edges = make_graph(2, num_nodes=num_nodes)
+        graph = make_graph(2, num_nodes=num_nodes)
         mask, bias = torch.rand(2, num_nodes) < 0.8, torch.randn(2, num_nodes, num_nodes)
         arguments = {"node_mask": mask} | ({} if options == PUBLISHED else {"attention_bias": bias})
-        for ours, expected in zip(compiled(nodes, edges, **arguments), layer(nodes, edges, **arguments), strict=True):
-            torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-5)
+        results = (outputs_and_gradients(call, layer, *graph, **arguments) for call in (compiled, layer))
+        for ours, expected in zip(*results, strict=True):
+            torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_quiet_tools")
-@pytest.mark.parametrize("options", [PUBLISHED, VARIANT, LayerOptions(gradient_checkpointing=True)], ids=str)
+@pytest.mark.parametrize("options", [PUBLISHED, LayerOptions(gradient_checkpointing=True)], ids=str)
 def test_compiles_with_inductor_forward_and_backward(options: LayerOptions):
     layer = make_layer(options=options)
     torch.compiler.reset()
     compiled = torch.compile(layer, fullgraph=True, dynamic=True)
     for num_nodes in (3, 5, 9):
-        nodes, edges = make_graph(2, num_nodes=num_nodes)
-        gradients = []
-        for function in (compiled, layer):
-            layer.zero_grad()
-            out = function(nodes, edges)
-            (out.nodes.square().sum() + out.edges.square().sum()).backward()
-            gradients.append([parameter.grad.clone() for parameter in layer.parameters()])
-        for ours, expected in zip(*gradients, strict=True):
+        graph = make_graph(2, num_nodes=num_nodes)
+        results = (outputs_and_gradients(call, layer, *graph) for call in (compiled, layer))
+        for ours, expected in zip(*results, strict=True):
             torch.testing.assert_close(ours, expected, rtol=1e-3, atol=1e-3)
 
 

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -20,17 +20,32 @@ from relational_transformer.runs import RunFolder, Trainer, session, side_by_sid
 from relational_transformer.runs.session import Stopped, train_together
 from relational_transformer.runs.task import Start
 from relational_transformer.training import CLRSTask, TrainConfig
-from tests.training.small import PROTOCOL, run_to_the_end, small_config
+from tests.training.small import PROTOCOL as LARGER
+from tests.training.small import run_to_the_end, small_config
 
 CPU = torch.device("cpu")
 TASKS = ("bfs", "binary_search", "insertion_sort")
+PROTOCOL = replace(LARGER, examples=32, validation_interval=8, train_nodes=4, validation_nodes=4, test_nodes=5)
 PARTS = PROTOCOL.examples // PROTOCOL.validation_interval
 
 Hook = Callable[[TrainConfig], None]
 
 
 def runs_in(folder: Path, tasks: tuple[str, ...] = TASKS) -> list[tuple[CLRSTask, str]]:
-    return [(CLRSTask(small_config(task=task, seeds=(0,))), str(folder / task)) for task in tasks]
+    return [(CLRSTask(small_config(task=task, seeds=(0,), protocol=PROTOCOL)), str(folder / task)) for task in tasks]
+
+
+class Alone(NamedTuple):
+    """Runs of the tasks, each trained alone."""
+
+    folder: Path
+    scores: list[list[dict]]
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory) -> Alone:
+    folder = tmp_path_factory.mktemp("alone")
+    return Alone(folder, scores([run_to_the_end(task.config, Path(path))[1] for task, path in runs_in(folder)]))
 
 
 def train_aside(
@@ -61,13 +76,12 @@ def scores(results: list[dict]) -> list[list[dict]]:
     return [result["seeds"] for result in results]
 
 
-def test_fleets_begun_aside_end_as_they_do_alone(tmp_path):
-    alone = [run_to_the_end(task.config, Path(folder))[1] for task, folder in runs_in(tmp_path / "alone")]
+def test_fleets_begun_aside_end_as_they_do_alone(tmp_path, alone):
     for at_once in (None, 2):
         runs = runs_in(tmp_path / str(at_once))
-        assert scores(train_aside(runs, at_once=at_once)) == scores(alone)
+        assert scores(train_aside(runs, at_once=at_once)) == alone.scores
         for (_, folder), task in zip(runs, TASKS, strict=True):
-            metrics = (RunFolder(path).metrics.read_text() for path in (folder, tmp_path / "alone" / task))
+            metrics = (RunFolder(path).metrics.read_text() for path in (folder, alone.folder / task))
             assert len(set(metrics)) == 1
 
 
@@ -90,7 +104,7 @@ def test_a_fleet_trains_while_the_next_one_is_begun(tmp_path):
 
 
 @pytest.mark.parametrize("names", [("bfs",), ("bfs", "binary_search")], ids=len)
-def test_a_turn_that_captures_again_is_made_aside_and_changes_nothing(tmp_path, names: tuple[str, ...]):
+def test_a_turn_that_captures_again_is_made_aside_and_changes_nothing(tmp_path, alone, names: tuple[str, ...]):
     threads: dict[str, list[threading.Thread]] = {name: [] for name in names}
     reported: dict[str, int] = {}
 
@@ -124,10 +138,9 @@ def test_a_turn_that_captures_again_is_made_aside_and_changes_nothing(tmp_path, 
     def report(trainer: Trainer) -> None:
         reported[trainer.config.task] = trainer.examples
 
-    alone = [run_to_the_end(task.config, Path(folder))[1] for task, folder in runs_in(tmp_path / "alone", names)]
     runs = [(Growing(task.config), folder) for task, folder in runs_in(tmp_path / "together", names)]
     together = train_together(runs, CPU, aside=True, report=report, report_seconds=0.0)
-    assert scores(together) == scores(alone)
+    assert scores(together) == alone.scores[: len(names)]
     is_here = {name: thread is threading.main_thread() for name, (thread,) in threads.items()}
     assert is_here == {"bfs": len(names) == 1, **dict.fromkeys(names[1:], True)}
 
@@ -136,7 +149,7 @@ def test_a_turn_that_captures_again_is_made_aside_and_changes_nothing(tmp_path, 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # torch's compiler looks at it
 def test_a_fleet_compiled_aside_trains_as_one_that_is_compiled_here(tmp_path, traced, monkeypatch):
     """Beside one that calls no model, as fleets on CUDA."""
-    config = small_config(seeds=(0,), compile="on")
+    config = small_config(seeds=(0,), protocol=PROTOCOL, compile="on")
     _, alone = run_to_the_end(config, tmp_path / "alone")
     graphs, compiled_in = len(traced), []
 
@@ -166,7 +179,7 @@ def test_a_fleet_compiled_aside_trains_as_one_that_is_compiled_here(tmp_path, tr
         return Trainer(task, folder, device)
 
     monkeypatch.setattr(session, "Trainer", make)
-    tasks = [CLRSTask(small_config(task="binary_search")), CLRSTask(config)]
+    tasks = [CLRSTask(small_config(task="binary_search", protocol=PROTOCOL)), CLRSTask(config)]
     runs = [(task, tmp_path / name) for task, name in zip(tasks, ("recorded", "aside"), strict=True)]
     _, aside = train_together(runs, CPU, aside=True, report_seconds=60.0)
     assert compiled_in[0] is not threading.main_thread()
@@ -175,14 +188,14 @@ def test_a_fleet_compiled_aside_trains_as_one_that_is_compiled_here(tmp_path, tr
 
 
 def test_the_next_of_the_queue_begins_when_one_has_ended_and_not_before(tmp_path):
-    runs, seen = runs_in(tmp_path, (*TASKS, "heapsort")), []
+    runs, seen = runs_in(tmp_path, (*TASKS, "minimum")), []
 
     def begin(config: TrainConfig) -> None:
         done = sum(RunFolder(folder).result.exists() for _, folder in runs)
         seen.append((config.task, len(seen) - done))
 
     train_aside(runs, begin, at_once=2)
-    assert [task for task, _ in seen] == [*TASKS, "heapsort"]
+    assert [task for task, _ in seen] == [*TASKS, "minimum"]
     assert max(others for _, others in seen) == 1
 
 
@@ -199,7 +212,9 @@ def test_one_that_is_not_ready_is_left_out_until_it_is(tmp_path):
 
 @pytest.mark.parametrize("error", [MemoryTakenError, torch.OutOfMemoryError])
 @pytest.mark.parametrize("aside", [True, False])
-def test_one_that_finds_too_little_memory_begins_when_another_has_ended(tmp_path, aside: bool, error: type[Exception]):
+def test_one_that_finds_too_little_memory_begins_when_another_has_ended(
+    tmp_path, alone, aside: bool, error: type[Exception]
+):
     runs, seen = runs_in(tmp_path), []
 
     def begin(config: TrainConfig) -> None:
@@ -213,8 +228,7 @@ def test_one_that_finds_too_little_memory_begins_when_another_has_ended(tmp_path
     results = train_aside(runs, begin, aside=aside, at_once=3)
     assert seen == ["bfs", "insertion_sort", "binary_search"]
     assert 1 <= len(refused) <= 2  # once for each of those that were there before it, no more
-    alone = [run_to_the_end(task.config, Path(folder))[1] for task, folder in runs_in(tmp_path / "alone")]
-    assert scores(results) == scores(alone)
+    assert scores(results) == alone.scores
 
 
 def test_one_that_finds_too_little_memory_alone_fails(tmp_path):
@@ -227,9 +241,10 @@ def test_one_that_finds_too_little_memory_alone_fails(tmp_path):
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
-def test_stopped_while_one_begins_the_others_are_saved_and_go_on_to_the_same_numbers(tmp_path, monkeypatch, sent):
-    alone = [run_to_the_end(task.config, Path(folder))[1] for task, folder in runs_in(tmp_path / "alone")]
-    runs = runs_in(tmp_path / "stopped")
+def test_stopped_while_one_begins_the_others_are_saved_and_go_on_to_the_same_numbers(
+    tmp_path, monkeypatch, alone, sent
+):
+    runs = runs_in(tmp_path)
     (_, first), (_, second), (_, third) = runs
     handler, threads = signal.getsignal(sent), set(threading.enumerate())
     train_on, is_sent = Trainer._train, threading.Event()
@@ -251,7 +266,7 @@ def test_stopped_while_one_begins_the_others_are_saved_and_go_on_to_the_same_num
     assert (parts_saved(second), parts_saved(third)) == (0, 0)
     assert signal.getsignal(sent) == handler
     assert set(threading.enumerate()) <= threads
-    assert scores(train_aside(runs)) == scores(alone)
+    assert scores(train_aside(runs)) == alone.scores
 
 
 def test_one_that_fails_in_the_thread_ends_all_and_the_others_are_saved(tmp_path):
@@ -287,7 +302,7 @@ def test_one_that_fails_in_a_part_is_not_saved_in_the_middle_of_it(tmp_path, mon
 
 
 @pytest.mark.parametrize("fails_in", ["start", "_train", "finish"])
-def test_one_that_fails_ends_no_other_if_they_are_to_go_on(tmp_path, monkeypatch, caplog, fails_in: str):
+def test_one_that_fails_ends_no_other_if_they_are_to_go_on(tmp_path, monkeypatch, caplog, alone, fails_in: str):
     runs = runs_in(tmp_path)
     owner: Any = CLRSTask if fails_in == "start" else Trainer
     done = getattr(owner, fails_in)
@@ -304,8 +319,7 @@ def test_one_that_fails_ends_no_other_if_they_are_to_go_on(tmp_path, monkeypatch
     assert [RunFolder(folder).result.exists() for _, folder in runs] == [True, False, True]
     assert f"{runs[1][1]} has failed; the others go on" in caplog.text
     monkeypatch.setattr(owner, fails_in, done)
-    alone = [run_to_the_end(task.config, Path(folder))[1] for task, folder in runs_in(tmp_path / "alone")]
-    assert scores(train_together(runs, CPU)) == scores(alone)
+    assert scores(train_together(runs, CPU)) == alone.scores
 
 
 def test_a_device_that_has_failed_ends_all(tmp_path, monkeypatch):
@@ -379,7 +393,7 @@ def test_one_that_cannot_be_saved_does_not_cost_the_others_their_work(tmp_path, 
     assert [parts_saved(folder) > 0 for _, folder in runs] == [False, True, False]
 
 
-def test_checkpoints_by_the_clock_hold_up_nobody(tmp_path, monkeypatch):
+def test_checkpoints_by_the_clock_hold_up_nobody(tmp_path, monkeypatch, alone):
     monkeypatch.setattr(CLRSTask, "steps_at_once", {"cpu": 1})
     train, turns = Trainer._train, []
 
@@ -388,17 +402,17 @@ def test_checkpoints_by_the_clock_hold_up_nobody(tmp_path, monkeypatch):
         train(one, most_steps)
 
     monkeypatch.setattr(Trainer, "_train", noted)
-    runs = runs_in(tmp_path / "often", TASKS[:2])
+    runs = runs_in(tmp_path, TASKS[:2])
     often = train_together(runs, CPU, checkpoint_seconds=0.0)
     for _, folder in runs:
         own = [turn for turn in turns if turn[0] == Path(folder).name]
         assert {steps for _, part, steps, _ in own if part > 0} == {1}  # no part was hastened
         assert {(part, saved) for _, part, _, saved in own if part > 0} == {(part, part) for part in range(1, PARTS)}
-    assert scores(often) == scores(train_together(runs_in(tmp_path / "never", TASKS[:2]), CPU))
+    assert scores(often) == alone.scores[:2]
 
 
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
-def test_a_stop_signal_need_not_wait_for_a_test(tmp_path, monkeypatch, signal_number: int):
+def test_a_stop_signal_need_not_wait_for_a_test(tmp_path, monkeypatch, alone, signal_number: int):
     finish = Trainer.finish
 
     def stopped(one: Trainer) -> dict:
@@ -412,11 +426,10 @@ def test_a_stop_signal_need_not_wait_for_a_test(tmp_path, monkeypatch, signal_nu
     with pytest.raises(Stopped, match=r"stopped by .*; the same command resumes there"):
         train_together(runs, CPU)
     monkeypatch.setattr(Trainer, "finish", finish)
-    expected = train_together(runs_in(tmp_path / "never", TASKS[:2]), CPU)
-    assert scores(train_together(runs, CPU)) == scores(expected)
+    assert scores(train_together(runs, CPU)) == alone.scores[:2]
 
 
-def test_fleets_begin_and_end_while_the_others_wait_if_nothing_is_aside(tmp_path, monkeypatch):
+def test_fleets_begin_and_end_while_the_others_wait_if_nothing_is_aside(tmp_path, monkeypatch, alone):
     runs, threads, reported, before, tested = runs_in(tmp_path), set(), {}, [], []
     finish = Trainer.finish
 
@@ -444,7 +457,7 @@ def test_fleets_begin_and_end_while_the_others_wait_if_nothing_is_aside(tmp_path
     assert before == [0, 1, 2]  # all were under way
     assert sorted(tested) == sorted(task.config.task for task, _ in runs)
     monkeypatch.setattr(Trainer, "finish", finish)
-    assert scores(together) == scores(train_aside(runs_in(tmp_path / "aside")))
+    assert scores(together) == alone.scores
 
 
 def test_threads_change_at_the_usual_pace_afterwards(tmp_path):

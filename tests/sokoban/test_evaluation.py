@@ -33,19 +33,30 @@ def solves(agent: Agent, levels: Levels, number: int, uniform: torch.Tensor | No
     return solved
 
 
-@pytest.mark.parametrize("pairs_at_once", [200_000, 3 * 3 * 40**2, 1])
-def test_players_at_once_solve_what_each_solves_level_by_level(monkeypatch, pairs_at_once: int):
-    """The five large levels, of 40 nodes, are one batch, or two of three levels that do not come out even, or five."""
-    monkeypatch.setitem(room.PAIRS_AT_ONCE, "cpu", pairs_at_once)
+Given = list[tuple[Agent, torch.Tensor | None]]
+"""Agents, and the random numbers by which they draw actions."""
+
+
+@pytest.fixture(scope="module")
+def level_by_level() -> tuple[Given, list[list[bool]]]:
+    """What every agent solves, one level after the other."""
     agents = [make_agent(seed) for seed in (0, 1)]
     noise = noise_of_test(7, TIME_LIMIT, len(LEVELS))
-    given = [(agents[0], noise), (agents[0], None), (agents[1], noise)]
-    solved = solved_levels(agents[0], [Player(dict(one.named_parameters()), numbers) for one, numbers in given], LEVELS)
-    expected = [
-        [solves(one, LEVELS, number, None if numbers is None else numbers[:, number]) for number in range(len(LEVELS))]
-        for one, numbers in given
+    given: Given = [(agents[0], noise), (agents[0], None), (agents[1], noise)]
+    numbers = range(len(LEVELS))
+    return given, [
+        [solves(one, LEVELS, number, None if uniform is None else uniform[:, number]) for number in numbers]
+        for one, uniform in given
     ]
-    assert solved.tolist() == expected
+
+
+@pytest.mark.parametrize("pairs_at_once", [200_000, 3 * 3 * 40**2, 1])
+def test_players_at_once_solve_what_each_solves_level_by_level(monkeypatch, level_by_level, pairs_at_once: int):
+    """The five large levels, of 40 nodes, are one batch, or two of three levels that do not come out even, or five."""
+    monkeypatch.setitem(room.PAIRS_AT_ONCE, "cpu", pairs_at_once)
+    given, expected = level_by_level
+    players = [Player(dict(one.named_parameters()), uniform) for one, uniform in given]
+    assert solved_levels(given[0][0], players, LEVELS).tolist() == expected
     assert 0 < sum(map(sum, expected)) < 3 * len(LEVELS)
 
 

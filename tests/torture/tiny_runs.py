@@ -16,20 +16,20 @@ from tests.molecules.made_up import make_molecules, write_files
 COMMANDS = {
     "clrs": (
         *("bfs", "--protocol", "quick", "--seeds", "2", "--hidden-size", "8", "--num-heads", "2", "--num-layers", "1"),
-        *("--train-examples", "20", "--examples", "160", "--validation-interval", "4", "--test-nodes", "7"),
+        *("--train-examples", "20", "--examples", "100", "--validation-interval", "4", "--test-nodes", "7"),
     ),
     "modern": (
         *("insertion_sort", "--protocol", "modern", "--seeds", "2", "--hidden-size", "8", "--num-heads", "2"),
-        *("--num-layers", "1", "--train-lengths", "4", "5", "--batch-size", "2", "--examples", "160"),
+        *("--num-layers", "1", "--train-lengths", "4", "5", "--batch-size", "2", "--examples", "100"),
         *("--validation-interval", "4", "--validation-nodes", "5", "--test-nodes", "7", "--evaluation-examples", "4"),
     ),
     "lobster": (
         *("lobster", "--model", "gcn", "--seeds", "2", "--num-layers", "2", "--batch-size", "8", "--test-size", "14"),
-        *("--train-examples", "20", "--epochs", "32", "--validation-interval", "16", "--evaluation-examples", "10"),
+        *("--train-examples", "20", "--epochs", "20", "--validation-interval", "16", "--evaluation-examples", "10"),
     ),
     "sokoban": (
         *("sokoban", "--seeds", "2", "--size", "16", "--num-layers", "1", "--games", "4", "--size-classes", "2"),
-        *("--steps", "640", "--report-interval", "24", "--train-levels", "20", "--test-levels", "3"),
+        *("--steps", "400", "--report-interval", "24", "--train-levels", "20", "--test-levels", "3"),
     ),
     "qm9": (
         *(
@@ -46,11 +46,11 @@ COMMANDS = {
             "8",
         ),
         *("--edge-size", "6", "--edge-hidden-sizes", "5", "4", "--distance-size", "8", "--batch-size", "5"),
-        *("--train-molecules", "40", "--validation-molecules", "10", "--epochs", "10", "--validation-interval", "10"),
+        *("--train-molecules", "50", "--validation-molecules", "5", "--epochs", "5", "--validation-interval", "10"),
     ),
 }
 """What follows `rt train`; CLRS-30 by both protocols, the modern one with examples of two sizes and permutations."""
-PARTS = 40
+PARTS = 25
 """Of each of them: after every part there is a checkpoint."""
 SAFELY = ("--compile", "off", "--device", "cpu", "--checkpoint-seconds", "0")
 

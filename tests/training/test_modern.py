@@ -53,7 +53,8 @@ def test_a_fleet_equals_separate_runs(tmp_path, task: str):
 @pytest.mark.parametrize("task", ["heapsort", "dfs"])
 def test_a_run_goes_on_from_the_middle_of_a_part_to_the_same_bits(tmp_path, monkeypatch, task: str):
     monkeypatch.setattr(CLRSTask, "steps_at_once", {"cpu": 1})
-    config = modern_config(task)
+    small = replace(MODERN, train_lengths=(3, 4), validation_nodes=4, test_nodes=5)
+    config = modern_config(task, protocol=small)
     whole, expected = run_to_the_end(config, tmp_path / "whole")
     for stop_after in (1, 2, 6):  # after a part, and one and three steps into the next ones
         folder = RunFolder(tmp_path / f"stopped-{stop_after}")

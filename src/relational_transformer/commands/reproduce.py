@@ -73,7 +73,8 @@ class ReproduceArguments:
     """Sokoban: one game at a time as in the paper, or 64 games at once, which is much faster."""
     levels: Path | None = None
     """Sokoban: a Boxoban folder, which has the paper's levels; by default easier levels are generated."""
-    where: Annotated[EngineOptions, tyro.conf.arg(name="")] = field(default_factory=EngineOptions)
+    where: Annotated[EngineOptions, tyro.conf.arg(name="engine")] = field(default_factory=EngineOptions)
+    """Where the runs are trained."""
 
 
 def run(arguments: ReproduceArguments) -> None:

@@ -28,9 +28,6 @@ class TrainArguments:
 
     A run is a folder. A killed run resumes from the last checkpoint with the same command, and ends with the same
     numbers. A run that has a result is not trained again.
-
-    Options from --train-examples on are numbers of the protocol, those from --processor on are numbers of the model.
-    Their defaults below are those of the --protocol and the --model on this command line.
     """
 
     task: Annotated[str, tyro.conf.Positional]
@@ -41,9 +38,12 @@ class TrainArguments:
     protocol: Literal["paper", "quick", "modern"] = "paper"
     """paper: the paper's, 320,000 examples; quick: 4,000 examples, minutes on a laptop; modern: the protocol in use
     since 2022, with fresh examples of several sizes, soft hints, batches of 32 and clipped gradients."""
-    run: Annotated[RunOptions, tyro.conf.arg(name="")] = field(default_factory=RunOptions)
-    numbers: Annotated[Protocol, tyro.conf.arg(name="")] = PROTOCOLS["paper"]
-    settings: Annotated[Settings, tyro.conf.arg(name="")] = field(default_factory=lambda: find_settings("rt"))
+    run: RunOptions = field(default_factory=RunOptions)
+    """Seeds, the folder of the run, and how it is computed."""
+    numbers: Annotated[Protocol, tyro.conf.arg(name="protocol")] = PROTOCOLS["paper"]
+    """Data, training and tests; the defaults are those of the --protocol on this command line."""
+    settings: Annotated[Settings, tyro.conf.arg(name="model")] = field(default_factory=lambda: find_settings("rt"))
+    """The network and its optimiser; the defaults are those of the --model on this command line."""
 
 
 def defaults(words: Sequence[str]) -> TrainArguments:

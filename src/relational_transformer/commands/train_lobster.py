@@ -2,9 +2,6 @@
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol, LobsterTask
 from relational_transformer.lobster.settings import Attention, ModelName, TrainingSettings
@@ -26,7 +23,8 @@ class TrainLobsterArguments:
 
     model: ModelName = "rt"
     """The Relational Transformer, or one of the paper's two baselines. Each has 30 layers."""
-    run: Annotated[RunOptions, tyro.conf.arg(name="")] = field(default_factory=RunOptions)
+    run: RunOptions = field(default_factory=RunOptions)
+    """Seeds, the folder of the run, and how it is computed."""
     weighted: bool = False
     """Draw the length of an edge from U[0.5, 1.5) in each direction. Otherwise every edge has length 1."""
     epochs: int | None = None

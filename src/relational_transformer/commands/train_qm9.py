@@ -30,7 +30,8 @@ class TrainQm9Arguments:
     """The property: dipole moment (mu, D), polarisability (alpha, a0^3), orbitals (homo, lumo, gap, meV), extent (r2,
     a0^2), vibrations (zpve, meV), atomisation energies (u0, u, h, g, meV), heat capacity (cv, cal/(mol K)), or
     rotational constants (a, b, c, GHz)."""
-    run: Annotated[RunOptions, tyro.conf.arg(name="")] = field(default_factory=lambda: RunOptions(schedule=WARMUP))
+    run: RunOptions = field(default_factory=lambda: RunOptions(schedule=WARMUP))
+    """Seeds, the folder of the run, and how it is computed."""
     epochs: int | None = None
     """Passes of each seed over the training set; 200 by default."""
     validation_interval: int | None = None
@@ -43,7 +44,8 @@ class TrainQm9Arguments:
     """The number of molecules of the test set; by default all others."""
     split_seed: int | None = None
     """The seed by which the three sets are drawn, for all seeds of a run; 0 by default."""
-    settings: Annotated[MoleculeSettings, tyro.conf.arg(name="")] = field(default_factory=MoleculeSettings)
+    settings: Annotated[MoleculeSettings, tyro.conf.arg(name="model")] = field(default_factory=MoleculeSettings)
+    """The network and its optimiser."""
 
 
 def run(arguments: TrainQm9Arguments) -> None:

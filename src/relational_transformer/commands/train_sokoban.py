@@ -22,8 +22,6 @@ class TrainSokobanArguments:
     A score is the share of test levels that an agent solves. The paper's agents leave 34% unsolved with a transformer
     and 29% with the Relational Transformer. A killed run resumes from the last checkpoint with the same command, and
     ends with the same numbers.
-
-    Options from --size on are sizes of the agent.
     """
 
     model: Model = "rt"
@@ -33,7 +31,8 @@ class TrainSokobanArguments:
     levels: Path | None = None
     """A Boxoban folder (https://github.com/google-deepmind/boxoban-levels), which has the paper's levels; by default
     easier levels are generated."""
-    run: Annotated[RunOptions, tyro.conf.arg(name="")] = field(default_factory=RunOptions)
+    run: RunOptions = field(default_factory=RunOptions)
+    """Seeds, the folder of the run, and how it is computed."""
     steps: int | None = None
     """Steps that each seed plays; 10 million by default."""
     games: int | None = None
@@ -54,7 +53,8 @@ class TrainSokobanArguments:
     """The number of generated training levels, without --levels."""
     test_levels: int = SokobanConfig.test_levels
     """The number of test levels."""
-    settings: Annotated[AgentSettings, tyro.conf.arg(name="")] = field(default_factory=AgentSettings)
+    settings: Annotated[AgentSettings, tyro.conf.arg(name="agent")] = field(default_factory=AgentSettings)
+    """Sizes of the agent."""
 
 
 def run(arguments: TrainSokobanArguments) -> None:

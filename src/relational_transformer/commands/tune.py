@@ -70,7 +70,7 @@ class TuneArguments:
 
     The score of the best configuration is biased, because it was selected by that score. Use --winner afterwards: it
     trains fresh seeds of the best configuration by the paper's whole protocol on the canonical data, and resumes after
-    it was killed. Options from --engine on are for --winner; of them, a search uses only --device.
+    it was killed.
     """
 
     model: Annotated[str, tyro.conf.Positional] = "rt"
@@ -104,7 +104,8 @@ class TuneArguments:
     """With --winner: examples that each seed trains on."""
     out: Path = Path("runs/winners")
     """With --winner: the folder of its runs."""
-    where: Annotated[EngineOptions, tyro.conf.arg(name="")] = field(default_factory=EngineOptions)
+    where: Annotated[EngineOptions, tyro.conf.arg(name="engine")] = field(default_factory=EngineOptions)
+    """With --winner: where its runs are trained. A search uses --device alone."""
 
 
 def run(arguments: TuneArguments) -> None:

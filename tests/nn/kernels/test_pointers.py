@@ -87,7 +87,7 @@ def test_a_fleet_that_points_from_edges_learns_as_on_the_plain_path(task: str, c
         torch.compiler.reset()
         monkeypatch.setattr(kernels, "scores_pointers", lambda *_, fused=fused: fused)
         fleet = Fleet(models, CPU)
-        options = {"batch_size": 2, "precision": "fp32", "compiled": compiled}
+        options = {"batch_size": 2, "precision": "fp32", "compiled": compiled and fused}
         engine = TrainingStep(models[0], fleet, split, Adam(fleet, 1e-3), **options)
         engine.load(draw((0, 1), 0, 1, 2, len(split), split.num_steps - 1, 0.5))
         losses, values = engine._forward(3)

@@ -2,6 +2,7 @@ import inspect
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 from relational_transformer import LayerOptions, RelationalTransformer, RelationalTransformerLayer
 from relational_transformer.nn import Pretrained
+from relational_transformer.nn.saving.digest import digest
 from relational_transformer.pyg import RelationalTransformerConv
 from tests.nn.graphs import SIZES, make_graph, make_layer, make_stack, randomise
 
@@ -157,6 +159,15 @@ def change_config(folder: Path, **changes) -> None:
     (folder / "config.json").write_text(json.dumps(config))
 
 
+def change_weights(path: Path, change: Callable[[torch.Tensor], torch.Tensor], lost: Sequence[str] = ()) -> None:
+    """Write other tensors with a checksum that fits, and without some of the metadata."""
+    safetensors = pytest.importorskip("safetensors.torch")
+    with safetensors.safe_open(path, "pt") as file:
+        tensors, metadata = {name: change(file.get_tensor(name)) for name in file.keys()}, file.metadata()  # noqa: SIM118
+    metadata["sha256"] = digest(tensors)
+    safetensors.save_file(tensors, path, metadata={key: text for key, text in metadata.items() if key not in lost})
+
+
 class TestWhatIsNotAsItWasSaved:
     def test_a_hole_in_the_weights(self, tmp_path: Path):
         """As a disk leaves one that was full, or switched off."""
@@ -180,20 +191,19 @@ class TestWhatIsNotAsItWasSaved:
         change_config(tmp_path)
         RelationalTransformerLayer.from_pretrained(tmp_path)
 
-    def test_weights_without_a_checksum_are_loaded(self, tmp_path: Path):
-        """As they were saved before there was one."""
-        safetensors = pytest.importorskip("safetensors.torch")
-        layer = make_layer()
-        layer.save_pretrained(tmp_path)
-        safetensors.save_file(dict(layer.state_dict()), tmp_path / "model.safetensors", metadata={"format": "pt"})
-        assert_same(RelationalTransformerLayer.from_pretrained(tmp_path), layer, *make_graph(2))
+    @pytest.mark.parametrize("lost", [["sha256"], ["config_sha256"], ["format", "sha256", "config_sha256"]])
+    def test_a_checksum_is_missing(self, tmp_path: Path, lost: list[str]):
+        make_layer().save_pretrained(tmp_path)
+        change_weights(tmp_path / "model.safetensors", lambda tensor: tensor, lost)
+        with pytest.raises(
+            ValueError, match=r"model\.safetensors has no checksum of .* with save_pretrained$"
+        ) as caught:
+            RelationalTransformerLayer.from_pretrained(tmp_path)
+        assert "\n" not in str(caught.value)
 
     def test_weights_of_another_type(self, tmp_path: Path):
-        safetensors = pytest.importorskip("safetensors.torch")
-        layer = make_layer()
-        layer.save_pretrained(tmp_path)
-        whole = {name: tensor.long() for name, tensor in layer.state_dict().items()}
-        safetensors.save_file(whole, tmp_path / "model.safetensors")
+        make_layer().save_pretrained(tmp_path)
+        change_weights(tmp_path / "model.safetensors", torch.Tensor.long)
         with pytest.raises(ValueError, match=r"model\.safetensors is not what it should be .* is torch\.int64"):
             RelationalTransformerLayer.from_pretrained(tmp_path)
 

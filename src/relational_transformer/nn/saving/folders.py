@@ -96,9 +96,14 @@ def load(
             tensors = {name: file.get_tensor(name) for name in names}
     except safetensors.SafetensorError as error:
         raise ValueError(f"{weights} is damaged ({error})") from None
-    if metadata.get("sha256", digest(tensors)) != digest(tensors):  # older files have no checksum
+    if not metadata.keys() >= {"sha256", "config_sha256"}:
+        raise ValueError(
+            f"{weights} has no checksum of its weights and its configuration: load its tensors with safetensors into a "
+            f"{kind.__name__}, and save that with save_pretrained"
+        )
+    if metadata["sha256"] != digest(tensors):
         raise ValueError(f"{weights} is damaged (its checksum does not fit): get the model again")
-    if metadata.get("config_sha256", _config_digest(config)) != _config_digest(config):
+    if metadata["config_sha256"] != _config_digest(config):
         raise ValueError(
             f"{folder / CONFIG} is not the configuration that {weights} was saved with: get the model again"
         )

@@ -62,9 +62,3 @@ def test_layers_fit_while_kernels_are_on_and_where_their_sizes_are_known():
     assert not kernels.KernelLayers(fleet.layers, 21, CPU, prefix="layers.").fit
     sizes = {"node_size": 8, "edge_size": 8, "num_heads": 2, "head_size": 4, "node_hidden_size": 8}
     assert not kernels.KernelLayers([RelationalTransformerLayer(**sizes)], NODES, CPU, prefix="layers.").fit
-
-
-def test_no_layers_fit_no_kernel_and_have_no_parameter():
-    none = kernels.KernelLayers((), NODES, CPU, prefix="layers.")
-    assert not none.fit
-    assert not none.has("layers.0.node_norm.weight")

@@ -29,7 +29,7 @@ class KernelLayers:
     """Layers (`RelationalTransformerLayer`) of a fleet on graphs of `num_nodes` nodes, each of them one kernel.
 
     Args:
-        layers: one after another; none where they cannot be kernels.
+        layers: one after another, at least one.
         num_nodes: of a graph.
         device: where they run.
         prefix: what names of their parameters begin with in a network, before a layer's number and a dot.
@@ -43,7 +43,7 @@ class KernelLayers:
     def fit(self) -> bool:
         """Whether all layers run as kernels now; `use_kernels` may switch them off."""
         nodes, edges = self._like_edges[:, 0], self._like_edges
-        return len(self.layers) > 0 and all(is_one_kernel(layer, nodes, edges) for layer in self.layers)
+        return all(is_one_kernel(layer, nodes, edges) for layer in self.layers)
 
     def compile_ahead(self, *names: str) -> None:
         """Begin to compile the kernels of these names, such as `layer_forward`, if the layers run as kernels."""
@@ -52,8 +52,7 @@ class KernelLayers:
 
     def has(self, name: str) -> bool:
         """Whether a parameter of the network belongs to a layer."""
-        # `bool` of a list is something that torch 2.11 does not compile.
-        return len(self.layers) > 0 and name.startswith(self.prefix)
+        return name.startswith(self.prefix)
 
     @property
     def update_edges(self) -> bool:

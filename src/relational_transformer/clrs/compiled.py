@@ -4,7 +4,8 @@ Compiling all thirty algorithms takes minutes, so the machine code is kept on di
 code after an edit of a file that a cached function *calls*. Here the name of a cached function has a digest of every
 source file that it may contain, so an edited function is always compiled again.
 
-Compiled code lets Python's other threads run, so examples are made beside training.
+Compiled code lets Python's other threads run, so examples are made beside training. It copies arrays in loops: for an
+array that is assigned to a slice, numba compiles a check of sizes, which takes seconds.
 """
 
 import functools
@@ -26,7 +27,17 @@ HAVE_NUMBA = numba is not None
 
 def compiled(function: Function) -> Function:
     """Compile a function for use inside other compiled functions. Without numba it is returned unchanged."""
-    return function if numba is None else cast(Function, numba.njit(function))
+    return function if numba is None else cast(Function, _once_for_all_numbers(numba.njit(function)))
+
+
+def _once_for_all_numbers(function: Any) -> Any:
+    """A function of numba that is compiled once for whole numbers, and not again for every constant that is passed."""
+    find = function.get_call_template
+    without_constants = numba.types.unliteral
+    function.get_call_template = lambda arguments, names: find(
+        tuple(map(without_constants, arguments)), {name: without_constants(kind) for name, kind in names.items()}
+    )
+    return function
 
 
 def compiled_entry(function: Callable[..., Any], name: str, **names: Any) -> Callable[..., Any]:

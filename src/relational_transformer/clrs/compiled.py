@@ -26,18 +26,18 @@ HAVE_NUMBA = numba is not None
 
 
 def compiled(function: Function) -> Function:
-    """Compile a function for use inside other compiled functions. Without numba it is returned unchanged."""
-    return function if numba is None else cast(Function, _once_for_all_numbers(numba.njit(function)))
+    """Compile a function for use inside other compiled functions. Without numba it is returned unchanged.
 
-
-def _once_for_all_numbers(function: Any) -> Any:
-    """A function of numba that is compiled once for whole numbers, and not again for every constant that is passed."""
-    find = function.get_call_template
-    without_constants = numba.types.unliteral
-    function.get_call_template = lambda arguments, names: find(
+    It is compiled once for all whole numbers: numba would compile it again for every constant that is passed.
+    """
+    if numba is None:
+        return function
+    made: Any = numba.njit(function)
+    find, without_constants = made.get_call_template, numba.types.unliteral
+    made.get_call_template = lambda arguments, names: find(
         tuple(map(without_constants, arguments)), {name: without_constants(kind) for name, kind in names.items()}
     )
-    return function
+    return cast(Function, made)
 
 
 def compiled_entry(function: Callable[..., Any], name: str, **names: Any) -> Callable[..., Any]:

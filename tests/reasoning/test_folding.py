@@ -9,7 +9,7 @@ from relational_transformer.clrs.spec import ALGORITHMS, Spec
 from relational_transformer.processors import Settings
 from relational_transformer.reasoning import Batch, Network, build_network, gumbel
 from relational_transformer.reasoning.features import unpack
-from relational_transformer.reasoning.folded_steps import answer, begin, between, go_on, leave
+from relational_transformer.reasoning.folded_steps import advance, answer, begin, between, conclude, go_on, leave, say
 from relational_transformer.reasoning.folding import fold
 from relational_transformer.reasoning.hints import HintFeedback
 from tests.reasoning.modern import modern_spec
@@ -52,21 +52,44 @@ def folded_loss(network: Network, batch: Batch, teacher_forced: torch.Tensor) ->
     raise AssertionError("a batch has at least one step")
 
 
+def loss_at_the_end(network: Network, batch: Batch, teacher_forced: torch.Tensor) -> torch.Tensor:
+    """`folded_loss` as it is computed where nothing is compiled."""
+    steps = network.steps(batch, teacher_forced)
+    folded, (carry, nodes, edges) = begin(network, batch.inputs, steps[0].hints)
+    readings, all_said = carry.readings, []
+    for following in steps[1:]:
+        nodes, edges = run_layers(network, nodes, edges)
+        seen = following if teacher_forced.any() else None
+        said, readings, nodes, edges = advance(network, folded, readings, nodes, edges, seen)
+        all_said.append(said)
+    all_said.append(say(network, folded, readings, *run_layers(network, nodes, edges)))
+    return conclude(network, batch, steps, all_said)
+
+
 def noise_for(batch: Batch) -> torch.Tensor:
     num_steps = max((len(hint) for hint in batch.hints.values()), default=4) - 1
     return torch.rand(num_steps, len(batch.lengths), generator=torch.Generator().manual_seed(0)) < 0.5
 
 
-def check(network: Network, batch: Batch) -> None:
-    losses = [folded_loss(network, batch, noise_for(batch)), network(batch, noise_for(batch)).total]
-    torch.testing.assert_close(losses[0], losses[1], rtol=1e-10, atol=0.0)
+def check(network: Network, batch: Batch, *, forces: bool = True) -> None:
+    forced = noise_for(batch) if forces else torch.zeros_like(noise_for(batch))
+    compiled, uncompiled = folded_loss(network, batch, forced), loss_at_the_end(network, batch, forced)
+    expected = network(batch, forced).total
     parameters = dict(network.named_parameters())
-    gradients = [torch.autograd.grad(loss, list(parameters.values()), allow_unused=True) for loss in losses]
-    for name, ours, theirs in zip(parameters, *gradients, strict=True):
-        theirs = torch.zeros_like(parameters[name]) if theirs is None else theirs
-        ours = torch.zeros_like(parameters[name]) if ours is None else ours
-        torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-10, msg=lambda text, name=name: f"{name}: {text}")
-        assert torch.equal(ours == 0, theirs == 0) or "encoder" not in name, f"{name}: Adam looks at exact zeros"
+    *found, theirs = (
+        torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
+        for loss in (compiled, uncompiled, expected)
+    )
+    for loss, ours in zip((compiled, uncompiled), found, strict=True):
+        torch.testing.assert_close(loss, expected, rtol=1e-10, atol=0.0)
+        for name, one, other in zip(parameters, ours, theirs, strict=True):
+            assert_same_gradient(name, parameters[name], one, other)
+
+
+def assert_same_gradient(name: str, parameter: torch.Tensor, *gradients: torch.Tensor | None) -> None:
+    ours, theirs = (torch.zeros_like(parameter) if one is None else one for one in gradients)
+    torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-10, msg=lambda text: f"{name}: {text}")
+    assert torch.equal(ours == 0, theirs == 0) or "encoder" not in name, f"{name}: Adam looks at exact zeros"
 
 
 def folded_outputs(network: Network, batch: Batch) -> dict[str, torch.Tensor]:
@@ -119,6 +142,7 @@ def test_so_it_is_with_other_ways_of_feeding_hints_back(algorithm, hint_feedback
         noise = gumbel(torch.rand(2, *shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64))
         batch = batch._replace(noise=noise)
     check(network, batch)
+    check(network, batch, forces=False)
     with torch.no_grad():
         predicted = network.predict(batch.inputs, first_hints(batch), batch.lengths).outputs
         for name, logits in folded_outputs(network, batch).items():

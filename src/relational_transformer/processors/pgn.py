@@ -11,6 +11,7 @@ from relational_transformer.nn.initialization import reset_linear
 from relational_transformer.nn.plain import is_plain
 
 from .alignment import align, aligned_linear
+from .largest import largest
 from .processor import GraphState, Processor, enter, neighbours
 from .settings import Settings
 
@@ -93,7 +94,7 @@ def _received(messages: Tensor, nodes: Tensor, adjacency: Tensor | None) -> Tens
     """The largest message to each node, [..., N, size]."""
     if adjacency is not None:
         messages = torch.where(adjacency.unsqueeze(-1), messages, _NOT_ADJACENT)
-    return messages if messages.dim() == nodes.dim() else messages.amax(-3)
+    return messages if messages.dim() == nodes.dim() else largest(messages, -3)
 
 
 class PGN(Processor):

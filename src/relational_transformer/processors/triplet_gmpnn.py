@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from relational_transformer.nn.checks import MOST_LAYERS, check_flag, check_size, check_size_or_zero
 from relational_transformer.nn.initialization import reset_linear
 
+from .largest import largest
 from .pgn import MessagePassingLayer
 from .processor import GraphState, Processor, enter, neighbours
 from .settings import Settings
@@ -75,21 +76,10 @@ class TripletMessages(nn.Module):
         from_first = first.unsqueeze(-2) + to_second  # [..., i, j, triplet_size]
         if node_mask is not None:
             from_first = torch.where(node_mask[..., None, None], from_first, _ABSENT)
-        triplets = largest(from_first.unsqueeze(-2) + to_third.unsqueeze(-3))  # [..., i, j, k, .] -> [..., j, k, .]
+        triplets = largest(from_first.unsqueeze(-2) + to_third.unsqueeze(-3), -4)  # [..., i, j, k, .] -> [..., j, k, .]
         around = second.unsqueeze(-2) + third.unsqueeze(-3) + between
         around = around + self.from_globals(globals)[..., None, None, :]
         return F.relu(self.output(triplets + around))
-
-
-def largest(triplets: Tensor) -> Tensor:
-    """The maximum over i of sums, [..., i, j, k, size] -> [..., j, k, size].
-
-    The gradient goes to the first maximum, by its index. That of `amax` goes to all elements equal to the maximum.
-    There may be none, if the compiler recomputes the sums with other roundings.
-    """
-    numbers = torch.arange(triplets.shape[-4], device=triplets.device)[:, None, None, None]
-    is_largest = numbers == triplets.detach().argmax(-4, keepdim=True)
-    return torch.where(is_largest, triplets, 0.0).sum(-4)
 
 
 class TripletGMPNN(Processor):

@@ -12,8 +12,9 @@ from relational_transformer.clrs.spec import Location, Type
 from relational_transformer.nn import ConcatLinear, kernels
 from relational_transformer.nn.alignment import ALIGNED
 from relational_transformer.nn.concat_linear import sum_of_products
+from relational_transformer.processors.largest import largest
 
-from .encoders import EdgePointers
+from .encoders import EdgePointers, by_graph
 from .features import FeatureGroup, Packed
 
 ABSENT = -1e9
@@ -249,6 +250,9 @@ def read_out(parts: Parts, weight: Tensor, bias: Tensor | None = None) -> Tensor
     - Channels of nodes are computed by one product of the concatenated parts, which are small.
     """
     if not torch.compiler.is_compiling():
+        if len(parts) == 1 and len(weight) <= 2 * FEW:
+            products = by_graph(parts[0].to(weight.dtype), weight.T)
+            return products if bias is None else products + bias
         return _products(parts, weight, bias)
     if len(weight) <= FEW:
         return _sums(parts, weight, bias)
@@ -306,7 +310,8 @@ def mask_outside(logits: Tensor, adjacency: Tensor, node_mask: Tensor | None) ->
     if node_mask is not None:
         pairs = node_mask.unsqueeze(-1) & node_mask.unsqueeze(-2)
         present = logits.masked_fill(~pairs.unsqueeze(-1), torch.inf)
-    floor = (present.amin((-2, -3), keepdim=True) - 1).clamp(max=-1.0)
+    smallest = -largest(-present.flatten(-3, -2), -2).unsqueeze(-2).unsqueeze(-2)  # [B, 1, 1, F]
+    floor = (smallest - 1).clamp(max=-1.0)
     return torch.where(adjacency.unsqueeze(-1), logits, floor)
 
 
@@ -314,7 +319,7 @@ def pool(nodes: Tensor, node_mask: Tensor | None = None) -> Tensor:
     """The maximum over present nodes, [B, N, size] -> [B, size]."""
     if node_mask is not None:
         nodes = nodes.masked_fill(~node_mask.unsqueeze(-1), torch.finfo(nodes.dtype).min)
-    return nodes.amax(-2)
+    return largest(nodes, -2)
 
 
 def _at_choices(node_mask: Tensor, logits: Tensor) -> Tensor:

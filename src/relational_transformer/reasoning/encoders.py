@@ -84,11 +84,29 @@ class ColumnEncoder(nn.Module):
 def mix(blocks: Sequence[Tensor], rows: Tensor) -> Tensor:
     r"""$\sum_k x_k w_k$: blocks of columns, K together, [..., K'], rows [K, size] -> [..., size]."""
     if not torch.compiler.is_compiling() or len(rows) > FEW:
-        return torch.cat([*blocks], dim=-1) @ rows
+        return by_graph(joined(blocks), rows)
     columns = [column for block in blocks for column in block.unbind(-1)]
     products = [column.unsqueeze(-1) * row for column, row in zip(columns, rows.unbind(0), strict=True)]
     return sum(products[1:], products[0])
 
+
+def joined(blocks: Sequence[Tensor]) -> Tensor:
+    """All columns of the blocks."""
+    return blocks[0] if len(blocks) == 1 else torch.cat([*blocks], dim=-1)
+
+
+def by_graph(vectors: Tensor, matrix: Tensor) -> Tensor:
+    """[B, ..., K] @ [K, C]. The product is one of each graph where the vectors are those of edges: its gradient by a
+    matrix with few columns or rows is then summed over the graphs, and not by the few blocks of threads that such a
+    matrix has."""
+    if vectors.dim() < EDGE_AXES:
+        return vectors @ matrix
+    rows = vectors.flatten(1, -2)
+    return (rows @ matrix.expand(len(rows), *matrix.shape)).unflatten(1, vectors.shape[1:-1])
+
+
+EDGE_AXES = 4
+"""The axes of vectors of edges, [B, N, N, size]."""
 
 Blocks = tuple[Tensor, ...]
 """The columns of each group of features, [..., K]. They stay separate because few have gradients: decisions have

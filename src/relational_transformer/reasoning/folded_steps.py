@@ -4,10 +4,16 @@ A trajectory is `begin`, then the layers of each step with `between` from one st
 last. Up to rounding, the losses and gradients are those of `Network.training_step`, but no encoded features are built
 and few gradients are summed over the steps. A network that runs on its own hints, as in `Network.predict`, has `go_on`
 from one step to the next, and `answer` after the last. All graphs have the same number of nodes.
+
+Compiled, the losses of a step cost little beside its other operations. Not compiled, they are a third of all launches,
+so there is a second cut: `advance` from one step to the next and `say` after the last return logits, and `conclude`
+computes the losses of all steps at once.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -16,10 +22,11 @@ from relational_transformer.processors.relational import RelationalProcessor
 from relational_transformer.processors.transformer import Transformer
 
 from .decoders import FEW, pool, precise, read_out
-from .encoders import Blocks, Columns, mix
+from .encoders import Blocks, Columns, joined, mix
 from .features import Batch, Packed
-from .folding import Folded, Parts, at_map, fold, maps_of, unfold
+from .folding import Parts, Shared, at_map, fold, maps_of, unfold
 from .hints import feed_hints, feed_own
+from .losses import hint_losses
 from .network import Carry, Network
 from .steps import Step, keep
 
@@ -38,6 +45,13 @@ class FoldedCarry(NamedTuple):
     hint_losses: Packed
 
 
+class Said(NamedTuple):
+    """The logits of a step's hints and outputs."""
+
+    hints: Packed
+    outputs: Packed
+
+
 class Entered(NamedTuple):
     """The carry, and the input nodes and edges of a step's first layer; None where layers read no edges."""
 
@@ -46,7 +60,7 @@ class Entered(NamedTuple):
     edges: Tensor | None
 
 
-def begin(network: Network, inputs: Packed, hints: Packed) -> tuple[Folded, Entered]:
+def begin(network: Network, inputs: Packed, hints: Packed) -> tuple[Shared, Entered]:
     """Fold the encoders, and compute the input of the first step's layers: it sees the true hints, and its hidden state
     is zero."""
     encoded = network.encode_inputs(inputs)
@@ -58,59 +72,85 @@ def begin(network: Network, inputs: Packed, hints: Packed) -> tuple[Folded, Ente
 
 
 def between(
-    network: Network,
-    folded: Folded,
-    carry: FoldedCarry,
-    step: Step,
-    following: Step,
-    nodes: Tensor,
+    network: Network, folded: Shared, carry: FoldedCarry, step: Step, following: Step, nodes: Tensor,
     edges: Tensor | None,
-) -> Entered:
+) -> Entered:  # fmt: skip
     """From the output of a step's layers to the input of the next step's layers."""
-    new = _leave_processor(network, nodes, edges)
-    parts = unfold(network, folded, *new.nodes.shape[:2])
-    read, read_ahead = _read(parts, new)
-    hints, carry = _decode(network, parts, carry, step.keeps_output, read)
-    carry = carry._replace(hint_losses=network.add_hint_losses(carry.hint_losses, hints, step))
-    feeding = network.feeding(training=True)
-    seen = feed_hints(network.hints, following.hints, hints, following.teacher_forced, feeding)
-    nodes, edges, readings = _enter(network, parts, seen, new, read_ahead)
-    return Entered(carry._replace(readings=readings), nodes, edges)
+    said, readings, nodes, edges = advance(network, folded, carry.readings, nodes, edges, following)
+    losses = network.add_hint_losses(carry.hint_losses, said.hints, step)
+    return Entered(FoldedCarry(readings, keep(step.keeps_output, said.outputs, carry.outputs), losses), nodes, edges)
 
 
 def go_on(
-    network: Network, folded: Folded, carry: FoldedCarry, keeps_output: Tensor, nodes: Tensor, edges: Tensor | None
+    network: Network, folded: Shared, carry: FoldedCarry, keeps_output: Tensor, nodes: Tensor, edges: Tensor | None
 ) -> Entered:
     """`between` for a network that sees only its own hints; `keeps_output` [B] as in `Step`."""
+    said, readings, nodes, edges = advance(network, folded, carry.readings, nodes, edges, training=False)
+    outputs = keep(keeps_output, said.outputs, carry.outputs)
+    return Entered(FoldedCarry(readings, outputs, carry.hint_losses), nodes, edges)
+
+
+def advance(
+    network: Network, folded: Shared, readings: Packed, nodes: Tensor, edges: Tensor | None,
+    following: Step | None = None, *, training: bool = True,
+) -> tuple[Said, Packed, Tensor, Tensor | None]:  # fmt: skip
+    """What a step says, and the readings and the layers' input of the next one. Without `following`, no example sees
+    true hints in the next step."""
     new = _leave_processor(network, nodes, edges)
     parts = unfold(network, folded, *new.nodes.shape[:2])
     read, read_ahead = _read(parts, new)
-    hints, carry = _decode(network, parts, carry, keeps_output, read)
-    feeding = network.feeding(training=False)
-    seen = {group.key: feed_own(group, hints[group.key], feeding) for group in network.hints}
+    said = _say(network, parts, readings, read)
+    feeding = network.feeding(training=training)
+    if following is None:
+        seen = {group.key: feed_own(group, said.hints[group.key], feeding) for group in network.hints}
+    else:
+        seen = feed_hints(network.hints, following.hints, said.hints, following.teacher_forced, feeding)
     nodes, edges, readings = _enter(network, parts, seen, new, read_ahead)
-    return Entered(carry._replace(readings=readings), nodes, edges)
+    return said, readings, nodes, edges
+
+
+def say(network: Network, folded: Shared, readings: Packed, nodes: Tensor, edges: Tensor | None) -> Said:
+    """What the last step says."""
+    new = _leave_processor(network, nodes, edges)
+    parts = unfold(network, folded, *new.nodes.shape[:2])
+    return _say(network, parts, readings, _read(parts, new)[0])
+
+
+def conclude(network: Network, batch: Batch, steps: Sequence[Step], said: Sequence[Said]) -> Tensor:
+    """The loss of a batch, of which only the outputs are read, from what every step has said."""
+    is_target = torch.cat([step.is_target for step in steps])
+    of_hints: Packed = {}
+    for group in network.hints:
+        key = group.key
+        logits, truth = torch.cat([one.hints[key] for one in said]), torch.cat([step.next_hints[key] for step in steps])
+        of_hints[key] = hint_losses(group, logits, truth, is_target, steps[0].totals[key])
+    last = torch.stack([step.keeps_output for step in steps]).sum(0) - 1  # of every example, [B]
+    outputs = {key: _of_step([one.outputs[key] for one in said], last) for key in said[0].outputs}
+    return network.loss(batch, Carry(GraphState(is_target), {}, outputs, of_hints))  # which reads no hidden state
+
+
+def _of_step(logits: Sequence[Tensor], number: Tensor) -> Tensor:
+    """Of the logits [B, ...] of all steps, those of step `number` [B] of each example."""
+    index = number.reshape(1, -1, *(1,) * (logits[0].dim() - 1)).expand(1, *logits[0].shape)
+    return torch.stack([*logits]).gather(0, index).squeeze(0)
 
 
 def leave(
-    network: Network, folded: Folded, carry: FoldedCarry, step: Step, batch: Batch, nodes: Tensor, edges: Tensor | None
+    network: Network, folded: Shared, carry: FoldedCarry, step: Step, batch: Batch, nodes: Tensor, edges: Tensor | None
 ) -> Tensor:
     """The loss of a batch after its last step. Only the outputs of the batch are read."""
-    new = _leave_processor(network, nodes, edges)
-    parts = unfold(network, folded, *new.nodes.shape[:2])
-    hints, last = _decode(network, parts, carry, step.keeps_output, _read(parts, new)[0])
-    losses = network.add_hint_losses(carry.hint_losses, hints, step)
-    return network.loss(batch, Carry(new, hints, last.outputs, losses))
+    said = say(network, folded, carry.readings, nodes, edges)
+    outputs = keep(step.keeps_output, said.outputs, carry.outputs)
+    losses = network.add_hint_losses(carry.hint_losses, said.hints, step)
+    return network.loss(batch, Carry(GraphState(nodes), said.hints, outputs, losses))
 
 
 def answer(
-    network: Network, folded: Folded, carry: FoldedCarry, keeps_output: Tensor, nodes: Tensor, edges: Tensor | None
+    network: Network, folded: Shared, carry: FoldedCarry, keeps_output: Tensor, nodes: Tensor, edges: Tensor | None
 ) -> Packed:
     """The logits of the outputs at each example's last step, after the last step of the batch."""
-    new = _leave_processor(network, nodes, edges)
-    parts = unfold(network, folded, *new.nodes.shape[:2])
-    read, _ = _read(parts, new)
-    return _decode(network, parts, carry, keeps_output, read)[1].outputs
+    said = say(network, folded, carry.readings, nodes, edges)
+    return keep(keeps_output, said.outputs, carry.outputs)
 
 
 def _read(parts: Parts, state: GraphState) -> tuple[Packed, Packed]:
@@ -124,7 +164,7 @@ def _read(parts: Parts, state: GraphState) -> tuple[Packed, Packed]:
         weight = parts[f"states.{name}"]
         vectors = pool(state.nodes) if name == "pooled" else getattr(state, name)
         channels = len(weight) // 2
-        if channels <= FEW:
+        if channels <= FEW and torch.compiler.is_compiling():
             now[name], ahead[name] = (read_out((vectors,), half) for half in weight.split(channels))
         else:
             now[name], ahead[name] = read_out((vectors,), weight).split(channels, dim=-1)
@@ -143,6 +183,8 @@ def _enter(
     made: Packed = {}
     for location, maps in maps_of(network).items():
         blocks, state = getattr(columns, location), None if hidden is None else getattr(hidden, location)
+        if blocks is not None and not torch.compiler.is_compiling():
+            blocks = (joined(blocks),)  # once for all maps
         for name, start in maps.items():
             total = made.get(name, parts[f"made.{name}"])
             if blocks is not None:
@@ -178,15 +220,10 @@ def _plus(readings: Packed, more: Packed) -> Packed:
     }
 
 
-def _decode(
-    network: Network, parts: Parts, carry: FoldedCarry, keeps_output: Tensor, read: Packed
-) -> tuple[Packed, FoldedCarry]:
-    """The logits of the hints, and the carry with new outputs and without readings, from the readouts' results `read`
-    on the new state of a step."""
-    readings = _plus(carry.readings, read)
+def _say(network: Network, parts: Parts, readings: Packed, read: Packed) -> Said:
+    """The logits of a step, from its readings and the readouts' results `read` on its new state."""
     score = (parts["score.weight"], parts["score.bias"]) if "score.weight" in parts else None
-    hints, outputs = network.decoders.from_readings(readings, score)
-    return hints, FoldedCarry({}, keep(keeps_output, outputs, carry.outputs), carry.hint_losses)
+    return Said(*network.decoders.from_readings(_plus(readings, read), score))
 
 
 def _leave_processor(network: Network, nodes: Tensor, edges: Tensor | None) -> GraphState:

@@ -55,6 +55,11 @@ class Folded(NamedTuple):
     precise: Tensor
 
 
+Shared = Folded | Parts
+"""What all steps share. Compiled code sums few gradients over the steps, because each is a launch of its own. Elsewhere
+taking the parts out of a vector would be more launches than that saves."""
+
+
 def can_fold(network: Network) -> bool:
     """Whether what a step sees is encoded and read by linear maps alone. Bound pointers are not: a product of two hints
     would have to be built."""
@@ -109,7 +114,7 @@ def at_map(tensor: Tensor, location: str, name: str) -> Tensor:
     return tensor
 
 
-def fold(network: Network, features: GraphState) -> Folded:
+def fold(network: Network, features: GraphState) -> Shared:
     """The parts that all steps share, computed from encoded inputs."""
     if not can_fold(network):
         raise ValueError("edge_pointers='bound' cannot be folded: what an edge points to is a product of features")
@@ -140,7 +145,8 @@ def fold(network: Network, features: GraphState) -> Folded:
                 parts["pooled.rows"] = encoder.weight
     if "score" in readouts:
         parts |= {"score.weight": linear_of(network, "score").weight, "score.bias": linear_of(network, "score").bias}
-    return _pack(network, parts, *features.nodes.shape[:2])
+    parts = _in_dtypes(network, parts, *features.nodes.shape[:2])
+    return _pack(network, parts, *features.nodes.shape[:2]) if torch.compiler.is_compiling() else parts
 
 
 def _of_states(readout: ConcatLinear) -> Tensor:
@@ -148,8 +154,10 @@ def _of_states(readout: ConcatLinear) -> Tensor:
     return torch.cat([new, hidden])
 
 
-def unfold(network: Network, folded: Folded, batch: int, num_nodes: int) -> Parts:
+def unfold(network: Network, folded: Shared, batch: int, num_nodes: int) -> Parts:
     """The parts by name, for `batch` graphs of `num_nodes` nodes."""
+    if not isinstance(folded, Folded):
+        return folded
     parts = dict(folded.edges)
     shapes = _shapes(network, batch, num_nodes)
     for is_precise, vector in ((False, folded.vector), (True, folded.precise)):
@@ -164,19 +172,31 @@ def unfold(network: Network, folded: Folded, batch: int, num_nodes: int) -> Part
     return parts
 
 
+def _in_dtypes(network: Network, parts: Parts, batch: int, num_nodes: int) -> Parts:
+    """The parts that steps read, each in float32 or better or in the dtype of the parameters."""
+    dtype = parts["made.node_input"].dtype
+    exact = precise(parts["made.node_input"])
+    shapes = _shapes(network, batch, num_nodes)
+    return {name: parts[name].to(exact if _is_precise(network, name, shapes[name]) else dtype) for name in shapes}
+
+
 def _pack(network: Network, parts: Parts, batch: int, num_nodes: int) -> Folded:
     like = parts["made.node_input"]
     edges: Parts = {}
     blocks: dict[bool, list[Tensor]] = {False: [], True: []}
     for name, shape in _shapes(network, batch, num_nodes).items():
-        if name in ("made.edge_input", "made.edges") and shape[-1] >= network.hidden_size:
+        if _is_large(network, name, shape):
             edges[name] = parts[name]
             continue
-        is_precise = _is_precise(network, name, shape)
-        block = parts[name].to(precise(like) if is_precise else like.dtype).reshape(-1)
-        blocks[is_precise].append(F.pad(block, (0, _aligned(shape) - math.prod(shape))))
+        block = F.pad(parts[name].reshape(-1), (0, _aligned(shape) - math.prod(shape)))
+        blocks[_is_precise(network, name, shape)].append(block)
     vector, exact = (torch.cat(of_kind) if of_kind else like.new_zeros(0) for of_kind in blocks.values())
     return Folded(edges, vector, exact.to(precise(like)))
+
+
+def _is_large(network: Network, name: str, shape: tuple[int, ...]) -> bool:
+    """Whether a part has vectors of edges."""
+    return name in ("made.edge_input", "made.edges") and shape[-1] >= network.hidden_size
 
 
 def _shapes(network: Network, batch: int, num_nodes: int) -> dict[str, tuple[int, ...]]:

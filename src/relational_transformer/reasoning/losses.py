@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from relational_transformer.clrs.spec import Type
+from relational_transformer.processors.largest import largest
 
 from .encoders import one_hot
 from .features import FeatureGroup
@@ -59,7 +60,7 @@ def log_probabilities(logits: Tensor) -> Tensor:
     full steps in one direction. Here m is differentiated as well, so that the gradient of the largest logit cancels
     those of the others.
     """
-    relative = logits - logits.amax(-2, keepdim=True)
+    relative = logits - largest(logits, -2, keepdim=True)
     return relative - relative.exp().sum(-2, keepdim=True).log()
 
 

@@ -10,7 +10,7 @@ from relational_transformer.fleet.precision import for_computing
 from relational_transformer.nn.kernels import ForInference, Orders
 from relational_transformer.reasoning.features import Packed
 from relational_transformer.reasoning.folded_steps import FoldedCarry, answer, begin, go_on
-from relational_transformer.reasoning.folding import Folded
+from relational_transformer.reasoning.folding import Shared
 from relational_transformer.reasoning.network import Network
 from relational_transformer.reasoning.scores import count_all
 
@@ -57,7 +57,7 @@ class FusedEvaluation:
 
 
 def count_answers(
-    network: Network, folded: Folded, carry: FoldedCarry, keeps_output: Tensor, nodes: Tensor, edges: Tensor | None,
+    network: Network, folded: Shared, carry: FoldedCarry, keeps_output: Tensor, nodes: Tensor, edges: Tensor | None,
     truth: Packed, counted: Tensor,
 ) -> Packed:  # fmt: skip
     """The counts of the outputs after the last step, by key."""

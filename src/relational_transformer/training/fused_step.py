@@ -2,7 +2,7 @@
 
 from copy import copy
 from functools import partial
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -13,9 +13,9 @@ from relational_transformer.fleet.pieces import Pieces
 from relational_transformer.nn.kernels import KernelLayers, LaidOut, Orders
 from relational_transformer.nn.plain import is_plain, is_plain_inside
 from relational_transformer.processors.relational import RelationalProcessor
-from relational_transformer.reasoning.features import Batch
-from relational_transformer.reasoning.folded_steps import FoldedCarry, begin, between, leave
-from relational_transformer.reasoning.folding import can_fold
+from relational_transformer.reasoning.features import Batch, Packed
+from relational_transformer.reasoning.folded_steps import FoldedCarry, advance, begin, between, conclude, leave, say
+from relational_transformer.reasoning.folding import Shared, can_fold
 from relational_transformer.reasoning.network import Network
 from relational_transformer.reasoning.steps import Step
 
@@ -57,8 +57,8 @@ class FusedSteps:
     keeps the launches of a step and the sums of gradients few.
     """
 
-    def __init__(self, pieces: Pieces, network: Network, fleet: Fleet, num_nodes: int) -> None:
-        self.fleet = fleet
+    def __init__(self, pieces: Pieces, network: Network, fleet: Fleet, num_nodes: int, *, forces: bool) -> None:
+        self.fleet, self.forces, self.compiled = fleet, forces, pieces.compiled
         self._layers_of = partial(kernel_layers, network, device=pieces.device)
         self.layers = self._layers_of(num_nodes)
         self.layers.compile_ahead("layer_forward", "layer_backward")
@@ -67,6 +67,8 @@ class FusedSteps:
         self._lay_out = pieces.compile(self._parameters)
         self._begin = pieces.of_vector(network, begin, others)
         self._between, self._leave = pieces.of(network, between), pieces.of(network, leave)
+        self._advance, self._say = pieces.of(network, advance), pieces.of(network, say)
+        self._conclude = pieces.of(network, conclude)
 
     def of_size(self, num_nodes: int) -> Self:
         """A copy for graphs of `num_nodes` nodes that shares the compiled functions."""
@@ -92,13 +94,31 @@ class FusedSteps:
     def run(self, parameters: OfTrajectory, batch: Batch, steps: list[Step]) -> Tensor:
         """The losses [S] of a batch over all of its steps."""
         folded, (carry, nodes, edges) = self._begin(parameters.others, batch.inputs, steps[0].hints)
-        carry = _requiring_gradients(carry)
         trajectory = self.layers.trajectory(parameters.layers, len(steps), graphs=nodes.shape[1])
+        outputs = outputs_of(batch)
+        if not self.compiled:
+            return self._run(folded, carry.readings, nodes, edges, trajectory, outputs, steps)
+        carry = _requiring_gradients(carry)
         for number, step in enumerate(steps[:-1]):
             nodes, edges = trajectory(number, nodes, edges)
             carry, nodes, edges = self._between({}, folded, carry, step, steps[number + 1], nodes, edges)
         nodes, edges = trajectory(len(steps) - 1, nodes, edges)
-        return self._leave({}, folded, carry, steps[-1], outputs_of(batch), nodes, edges)
+        return self._leave({}, folded, carry, steps[-1], outputs, nodes, edges)
+
+    def _run(
+        self, folded: Shared, readings: Packed, nodes: Tensor, edges: Tensor | None, trajectory: Any, outputs: Batch,
+        steps: list[Step],
+    ) -> Tensor:  # fmt: skip
+        """The same in as few operations as possible, which are not compiled."""
+        all_said = []
+        for number, following in enumerate(steps[1:]):
+            nodes, edges = trajectory(number, nodes, edges)
+            seen = following if self.forces else None
+            said, readings, nodes, edges = self._advance({}, folded, readings, nodes, edges, seen)
+            all_said.append(said)
+        nodes, edges = trajectory(len(steps) - 1, nodes, edges)
+        all_said.append(self._say({}, folded, readings, nodes, edges))
+        return self._conclude({}, outputs, steps, all_said)
 
     def kept_bytes(self, num_steps: int, graphs: int) -> int:
         """The bytes that the layers keep for the backward pass of `num_steps` steps."""

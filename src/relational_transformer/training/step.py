@@ -39,12 +39,13 @@ class TrainingStep(Steps):
 
     There are two strategies. Where every layer is one fused kernel, compiled functions run between the layers
     (`FusedSteps`). Elsewhere each step of the algorithm is one compiled function, which is recomputed in the backward
-    pass if memory is short. The host knows the number of hints of a step from its random numbers.
+    pass if memory is short. The host knows the number of hints of a step from its random numbers. `forces` says whether
+    an example may see true hints after its first step.
     """
 
     def __init__(
         self, network: Network, fleet: Fleet, split: Split, adam: Adam, *, batch_size: int, precision: Precision,
-        compiled: bool,
+        compiled: bool, forces: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(fleet, fleet.values.dtype)
         self.network, self.split, self.adam = network, split, adam
@@ -65,7 +66,7 @@ class TrainingStep(Steps):
         self._start = pieces.plain_of_vector(network, "initial_carry", fleet.shapes)
         self._step = pieces.of_vector(network, "training_step", fleet.shapes)
         self._loss = pieces.of(network, "loss")
-        self._fused = fused_steps(pieces, network, fleet, split.num_nodes, precision)
+        self._fused = fused_steps(pieces, network, fleet, split.num_nodes, precision, forces=forces)
 
     @classmethod
     def of_run(cls, config: TrainConfig, start: Start, split: Split) -> Self:
@@ -73,6 +74,7 @@ class TrainingStep(Steps):
         return cls(
             start.model, start.fleet, split, start.adam,
             batch_size=config.settings.batch_size, precision=config.precision, compiled=start.compiled,
+            forces=config.protocol.teacher_forcing > 0,
         )  # fmt: skip
 
     def of_size(self, split: Split, buckets: Sequence[int]) -> Self:
@@ -234,14 +236,14 @@ class TrainingStep(Steps):
 
 
 def fused_steps(
-    pieces: Pieces, network: Network, fleet: Fleet, num_nodes: int, precision: Precision
+    pieces: Pieces, network: Network, fleet: Fleet, num_nodes: int, precision: Precision, *, forces: bool
 ) -> "FusedSteps | None":
     """The training steps by fused kernels, which compute in bfloat16; None for a network that has none."""
     if precision != "bf16":
         return None
     from .fused_step import FusedSteps, can_fuse  # here, because most runs on a CPU need no kernels
 
-    return FusedSteps(pieces, network, fleet, num_nodes) if can_fuse(network) else None
+    return FusedSteps(pieces, network, fleet, num_nodes, forces=forces) if can_fuse(network) else None
 
 
 def linears_of_encoders(network: nn.Module) -> dict[str, Tensor]:

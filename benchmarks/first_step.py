@@ -6,7 +6,7 @@
 Each task is begun by two processes in turn. The first finds empty caches: no examples of splits, no machine code of
 samplers and layers. A row has the seconds of the clock, and in parentheses those of the processor, of *imports*, the
 *device* (on CUDA its context), the first *examples* (which compiles their sampler), the *trainer* (networks, data, the
-validation set) and the first *step* (on CUDA, with the capture of all graphs).
+validation set) and the first *step* (with the examples of a part, and on CUDA with the capture of all graphs).
 """
 
 import argparse

@@ -7,11 +7,12 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from relational_transformer.sweeps import Run, sweep
+from relational_transformer.sweeps import EXPERIMENTS, Run, Selection, cells_of, plan, sweep
 from relational_transformer.sweeps.cells import Cell
 from relational_transformer.sweeps.engines import EngineOptions, LocalEngine, options
 from relational_transformer.sweeps.engines.preparing import Preparation, beside, prepare
@@ -114,6 +115,15 @@ def test_what_compiles_nothing_or_is_done_or_finds_no_process_is_ready_at_once(t
         assert all(preparation.is_ready(run.folder) for run in (*plain, done))
     with Preparation([compiled], CPU, 0, WAITS) as preparation:
         assert preparation.is_ready(compiled.folder)
+
+
+@pytest.mark.parametrize(("compile", "processes"), [("on", 3), ("off", 0)])
+def test_a_sweep_that_does_not_compile_prepares_nothing_on_a_gpu_either(tmp_path, compile: Any, processes: int):
+    selection = Selection(tasks=("bfs", "dfs"), models=("rt",), compile=compile)
+    runs = plan(tmp_path, cells_of(EXPERIMENTS["modern"], selection), seeds_together=20)
+    with Preparation(runs, torch.device("cuda"), 3, WAITS, begins=True) as preparation:
+        assert len(running(preparation)) == processes
+        assert [preparation.is_ready(run.folder) for run in runs] == [True, compile == "off"]
 
 
 def test_no_process_and_no_folder_outlives_the_preparation(tmp_path, monkeypatch):

@@ -65,7 +65,7 @@ class ReproduceArguments:
     """CLRS-30: the layers of all models, in place of their own."""
     schedule: Annotated[Schedule, tyro.conf.arg(name="")] = CONSTANT
     compile: CompileMode = "auto"
-    """Compile training steps; auto: on CUDA, and in long runs on a CPU."""
+    """Compile training steps; auto: on CUDA but for the modern protocol, and in long runs on a CPU."""
     protocol: Literal["paper", "modern"] | None = None
     """CLRS-30: the paper's protocol or the modern one; by default that of the experiment. rt report has tables of their
     own for modern results."""

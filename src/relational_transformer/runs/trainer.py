@@ -12,7 +12,6 @@ from torch import Tensor
 
 import relational_transformer
 from relational_transformer.fleet.adam import Adam
-from relational_transformer.fleet.compiling import should_compile
 from relational_transformer.fleet.fleet import Fleet, initialise, keep_best
 from relational_transformer.fleet.graphs import own_stream, record
 from relational_transformer.fleet.precision import set_matrix_products, set_precision
@@ -86,7 +85,7 @@ class Trainer:
             self.stream.wait_stream(torch.cuda.current_stream(device))
         with self._on_stream():
             self.fleet = Fleet(models, device)
-            compiled = should_compile(config.compile, device, task.num_steps)
+            compiled = task.is_compiled(device)
             rate, epsilon, clip, weight_decay = task.optimiser
             adam = Adam(
                 self.fleet, rate, epsilon=epsilon, clip=clip, schedule=config.schedule, total_steps=task.num_steps,
@@ -127,16 +126,12 @@ class Trainer:
             most_steps = a_turn
         self._wait()
 
-    def rehearse(self, number: int | None = None) -> None:
-        """Call all that a run compiles for its training and its validations, or what belongs to one of its rehearsals,
-        and train nothing."""
-        last = self.task.rehearsals - 1
+    def rehearse(self) -> None:
+        """Call all that a run compiles for its training and its validations, and train nothing."""
         with self._on_stream():
             self.task.load(0, 0)
-            for one in range(last + 1) if number is None else (number,):
-                self.task.steps.rehearse(one)
-            if number in (None, last):
-                self._validate(1)
+            self.task.steps.rehearse()
+            self._validate(1)
         if self.stream is not None:
             self.stream.synchronize()
 

@@ -96,9 +96,9 @@ class CLRSTask(Task[TrainConfig]):
         self._data.load(part, position)
 
     @property
-    def rehearsals(self) -> int:
-        """One for each size of the training examples."""
-        return len(self.config.protocol.sizes(self.config.task))
+    def compiling_pays_on_cuda(self) -> bool:
+        """To compile for examples of several sizes, one by one, takes as long as to train (docs/performance.md)."""
+        return not self.config.protocol.is_modern
 
     def validate(self, steps: int) -> dict[str, Tensor]:
         return {"validation": self.evaluator.scores(self.fleet.parameters)}

@@ -12,7 +12,7 @@ from relational_transformer.command_line import said_before
 from relational_transformer.processors.settings import Settings, find_settings
 from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.runs.session import train
-from relational_transformer.training import PROTOCOLS, CLRSTask, Protocol, TrainConfig
+from relational_transformer.training import PROTOCOLS, CLRSTask, Protocol, TrainConfig, find_schedule
 
 from .train_run import RunOptions, train_and_show
 
@@ -48,7 +48,10 @@ def defaults(words: Sequence[str]) -> TrainArguments:
     said = said_before(words, model="rt", protocol="paper")
     numbers = PROTOCOLS.get(said["protocol"], PROTOCOLS["paper"])
     return TrainArguments(
-        tyro.MISSING, numbers=numbers, settings=find_settings(said["model"], modern=numbers.is_modern)
+        tyro.MISSING,
+        run=RunOptions(schedule=find_schedule(said["model"], modern=numbers.is_modern)),
+        numbers=numbers,
+        settings=find_settings(said["model"], modern=numbers.is_modern),
     )
 
 

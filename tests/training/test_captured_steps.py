@@ -58,7 +58,7 @@ def test_replays_train_as_the_steps_themselves(tmp_path, config: TrainConfig):
 @pytest.mark.skipif(COMPILER is None, reason="the emulator needs g++ on x86-64")
 def test_replays_of_layers_that_are_kernels_train_as_the_steps_themselves(tmp_path):
     """Sizes by turns, each with its kernels, through soft hints, with a clipped gradient and a schedule."""
-    settings = replace(find_settings("rt", modern=True), num_layers=2, batch_size=2)
+    settings = replace(find_settings("rt", modern=True), num_layers=1, batch_size=2)
     schedule = Schedule(warmup_steps=2, decay="cosine")
     config = modern_config("bfs", settings=settings, precision="bf16", seeds=(0,), schedule=schedule)
     values = []

@@ -30,6 +30,10 @@ class Progress:
         return left / self.examples_per_second if self.examples_per_second else math.nan
 
 
+MINUTE = 60.0
+"""In seconds."""
+
+
 class Pace:
     """Steps or examples per second over about the last minute.
 
@@ -42,8 +46,8 @@ class Pace:
     [0.0, 1.6666666666666667, 2.857142857142857, 10.0]
     """
 
-    def __init__(self, done: float, seconds: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
-        self.seconds, self.clock = seconds, clock
+    def __init__(self, done: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
         self._changes = deque([(clock(), done)])
 
     def per_second(self, done: float) -> float:
@@ -51,7 +55,7 @@ class Pace:
         now = self.clock()
         if done != self._changes[-1][1]:
             self._changes.append((now, done))
-        while len(self._changes) > 2 and self._changes[1][0] <= now - self.seconds:
+        while len(self._changes) > 2 and self._changes[1][0] <= now - MINUTE:
             self._changes.popleft()
         (since, before), (until, after) = self._changes[0], self._changes[-1]
         return (after - before) / (until - since) if until > since else 0.0

@@ -31,12 +31,10 @@ def train(
     *,
     report: Report = lambda trainer: None,
     checkpoint_seconds: float = 60.0,
-    report_seconds: float = 1.0,
 ) -> dict[str, Any]:
     """Train or resume the run in the folder `out`, and return its result.
 
-    A run that already has a result is not trained again. `report` is called with the trainer about every
-    `report_seconds`.
+    A run that already has a result is not trained again. `report` is called with the trainer about every second.
 
     >>> import tempfile
     >>> from relational_transformer.lobster import SETTINGS, LobsterConfig, LobsterProtocol, LobsterTask
@@ -47,8 +45,7 @@ def train(
     >>> [row["seed"] for row in result["seeds"]], result["parameters"]
     ([0, 1], 132933)
     """
-    options: dict[str, Any] = {"checkpoint_seconds": checkpoint_seconds, "report_seconds": report_seconds}
-    (result,) = train_together([(task, out)], device, report=report, **options)
+    (result,) = train_together([(task, out)], device, report=report, checkpoint_seconds=checkpoint_seconds)
     return result
 
 

@@ -1,5 +1,6 @@
 """Relational Transformer: attention whose queries, keys and values are conditioned on edge vectors."""
 
+import time
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     )
 
 __version__ = "0.1.0"
+
+IMPORTED = time.monotonic()
+"""When a process imported this package, before anything that takes long."""
 
 __all__ = [
     "AttentionOutput",

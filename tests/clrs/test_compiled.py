@@ -37,3 +37,18 @@ def test_compiled_code_is_named_after_its_sources(tmp_path):
     first.write_text("x = 1\n")
     second.write_text("x = 2\n")
     assert compiled._source_digest(str(first)) != compiled._source_digest(str(second))
+
+
+def test_a_function_is_compiled_once_for_all_whole_numbers():
+    numba = pytest.importorskip("numba")
+
+    @compiled.compiled
+    def double(number):
+        return 2 * number
+
+    @numba.njit
+    def doubles(other):
+        return double(1) + double(2) + double(number=3) + double(other)
+
+    assert doubles(4) == 20
+    assert len(getattr(double, "signatures")) == 1  # noqa: B009

@@ -54,10 +54,12 @@ def test_a_table_has_the_means_of_what_there_is(capsys, monkeypatch):
         {**bad, "seed": 2, "failed": True},
     ]
     display = Display(LobsterTask(small_config()))
-    display.show_result({"config": small_config().as_dict(), "seeds": rows}, [], RunFolder("runs/none"))
+    result = {"config": small_config().as_dict(), "seeds": rows, "seconds_to_first_step": 7.28}
+    display.show_result(result, [], RunFolder("runs/none"))
     printed = [line.replace("│", " ").split() for line in capsys.readouterr().out.splitlines()]
     assert ["mean", "0.2500", "-", "0.7500", "±", "0.3536"] in printed
     assert ["2", "-", "-", "-", "failed", "failed", "failed"] in printed
+    assert ["start", "7.3", "s", "to", "the", "first", "step"] in printed
 
 
 def test_saying_it_twice_is_one_clear_line(tmp_path: Path, capsys):

@@ -15,7 +15,7 @@ from relational_transformer.reports.results.cell import Cell
 from relational_transformer.reports.results.measured import read_results
 from relational_transformer.reports.results.provenance import describe_runs
 from relational_transformer.reports.tables import build_table
-from relational_transformer.training import PROTOCOLS
+from relational_transformer.training import PROTOCOLS, find_schedule
 from tests.reports.fakes import all_tasks, write_result
 
 
@@ -23,6 +23,15 @@ def write_modern(folder, task: str, scores: list[float], model: str = "rt", **ch
     settings = asdict(find_settings(model, modern=True))
     protocol = {**vars(PROTOCOLS["modern"]), **changes}
     write_result(folder, task, scores, model, settings, **protocol)
+    schedule = find_schedule(model, modern=True)
+    if not schedule.is_constant:
+        set_schedule(folder, asdict(schedule))
+
+
+def set_schedule(folder, schedule: dict) -> None:
+    result = json.loads((folder / "result.json").read_text())
+    result["config"]["schedule"] = schedule
+    (folder / "result.json").write_text(json.dumps(result))
 
 
 def test_a_modern_result_is_in_the_modern_table_alone(tmp_path):
@@ -94,9 +103,7 @@ def test_published_numbers_stand_beside_ours_with_what_they_were_trained_by(tmp_
 
 def test_a_schedule_of_the_learning_rate_is_said_of_a_result(tmp_path):
     write_modern(tmp_path / "run", "bfs", [1.0])
-    result = json.loads((tmp_path / "run" / "result.json").read_text())
-    result["config"]["schedule"] = {"warmup_steps": 100, "decay": "cosine"}
-    (tmp_path / "run" / "result.json").write_text(json.dumps(result))
+    set_schedule(tmp_path / "run", {"warmup_steps": 100, "decay": "linear"})
     (cell, *_) = build_table("modern", Archive(read_results(tmp_path))).cells
     assert cell.ours is not None
-    assert cell.ours.notes == ("decay cosine, warmup steps 100",)
+    assert cell.ours.notes == ("decay linear, warmup steps 100",)

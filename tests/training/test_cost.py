@@ -74,13 +74,13 @@ def test_a_run_by_the_modern_protocol_costs_what_its_sizes_do():
     edges = sum((nodes - 1) * nodes**2 for nodes in (4, 7, 11, 13, 16)) / 5 / (15 * 16**2)
     assert modern < paper
     step = flop_of_step("insertion_sort", find_settings("rt", modern=True), "modern")
-    assert modern == pytest.approx(step * 15 * (3 * 320_000 * edges + 200 * 64 + 32 * 63 / 15 * 16), rel=0.02)
+    assert modern == pytest.approx(step * 15 * (3 * 320_000 * edges + 50 * 64 + 32 * 63 / 15 * 16), rel=0.02)
 
 
 def test_examples_that_have_four_nodes_at_every_length_cost_the_same():
     few, many = (
-        config_of("segments_intersect", seeds=1, examples=examples, protocol="modern") for examples in (3_200, 6_400)
+        config_of("segments_intersect", seeds=1, examples=examples, protocol="modern") for examples in (12_800, 25_600)
     )
     validated = 64 * 64 * 2 * 4  # twice a part, four steps
     step = flop_of_step("segments_intersect", few.settings, "modern")
-    assert flop(many) - flop(few) == pytest.approx(step * (3 * 3_200 * 4 + validated), rel=1e-6)
+    assert flop(many) - flop(few) == pytest.approx(step * (3 * 12_800 * 4 + validated), rel=1e-6)

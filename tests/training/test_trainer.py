@@ -1,8 +1,10 @@
+import itertools
 from dataclasses import replace
 
 import pytest
 import torch
 
+import relational_transformer
 from relational_transformer.runs import RunFolder, train
 from relational_transformer.training import CLRSTask, load_network
 from tests.training.small import PROTOCOL, SETTINGS, make_trainer, run_to_the_end, small_config
@@ -217,3 +219,13 @@ def test_whether_steps_are_recomputed_is_decided_once_and_kept(tmp_path, monkeyp
     resumed, result = run_to_the_end(config, tmp_path)
     assert resumed.task.steps.recompute is True
     assert result["recompute"] is True
+
+
+def test_the_wait_for_the_first_step_counts_from_the_start_of_the_process_for_its_first_run_alone(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("relational_transformer.runs.trainer._made_before", itertools.count())
+    monkeypatch.setattr(relational_transformer, "IMPORTED", relational_transformer.IMPORTED - 1e6)
+    first, second = (run_to_the_end(small_config(), tmp_path / name)[1] for name in ("first", "second"))
+    assert first["seconds_to_first_step"] > 1e6
+    assert 0 < second["seconds_to_first_step"] < 1e6

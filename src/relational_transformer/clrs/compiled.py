@@ -4,7 +4,8 @@ Compiling all thirty algorithms takes minutes, so the machine code is kept on di
 code after an edit of a file that a cached function *calls*. Here the name of a cached function has a digest of every
 source file that it may contain, so an edited function is always compiled again.
 
-Compiled code lets Python's other threads run, so examples are made beside training.
+Compiled code lets Python's other threads run, so examples are made beside training. It copies arrays in loops: for an
+array that is assigned to a slice, numba compiles a check of sizes, which takes seconds.
 """
 
 import functools
@@ -25,8 +26,18 @@ HAVE_NUMBA = numba is not None
 
 
 def compiled(function: Function) -> Function:
-    """Compile a function for use inside other compiled functions. Without numba it is returned unchanged."""
-    return function if numba is None else cast(Function, numba.njit(function))
+    """Compile a function for use inside other compiled functions. Without numba it is returned unchanged.
+
+    It is compiled once for all whole numbers: numba would compile it again for every constant that is passed.
+    """
+    if numba is None:
+        return function
+    made: Any = numba.njit(function)
+    find, without_constants = made.get_call_template, numba.types.unliteral
+    made.get_call_template = lambda arguments, names: find(
+        tuple(map(without_constants, arguments)), {name: without_constants(kind) for name, kind in names.items()}
+    )
+    return cast(Function, made)
 
 
 def compiled_entry(function: Callable[..., Any], name: str, **names: Any) -> Callable[..., Any]:

@@ -95,9 +95,10 @@ class HintRecorder:
     def _collect(self, first: int, starts: np.ndarray, ends: np.ndarray) -> None:
         """Move the rows starts[k] .. ends[k] - 1 of the scratch buffer to example first + k."""
         self.lengths[first : first + len(ends)] = ends - starts
-        self._reserve(int((ends - starts).max()))
+        longest = int((ends - starts).max())
+        self._reserve(longest)
         for name, rows in self._scratch.items():
-            _scatter(_as_words(rows, 1), starts, ends, _as_words(self._hints[name], 2), first)
+            _scatter(_as_bytes(rows, 1), starts, ends, _as_bytes(self._hints[name], 2), first, longest)
 
     def _reserve(self, steps: int) -> None:
         capacity, num_samples = next(iter(self._hints.values())).shape[:2]
@@ -135,21 +136,17 @@ def _runner(name: str) -> Callable[..., int]:
     return compiled_entry(_run_examples, f"run_{name}", _trace=implementation_of(name).trace)
 
 
-def _as_words(array: np.ndarray, leading: int) -> np.ndarray:
-    """All but the leading axes as one axis of machine words, the widest that fit: what is only moved needs no type."""
-    flat = array.reshape(*array.shape[:leading], -1)
-    size = flat.shape[-1] * flat.itemsize
-    word = next(word for word in (np.int64, np.int32, np.int16, np.int8) if size % np.dtype(word).itemsize == 0)
-    return flat.view(word)
+def _as_bytes(array: np.ndarray, leading: int) -> np.ndarray:
+    """All but the leading axes as one axis of bytes: what is only moved needs no type, and one function moves all."""
+    return array.reshape(*array.shape[:leading], -1).view(np.int8)
 
 
 @entry
-def _scatter(rows, starts, ends, padded, first):
-    """rows [R, words], one trace after the other -> padded [T, B, words], from example `first` on."""
-    longest = np.max(ends - starts)
+def _scatter(rows, starts, ends, padded, first, longest):
+    """rows [R, bytes], one trace after the other -> padded [T, B, bytes], from example `first` on."""
     for step in range(longest):
         for k in range(len(starts)):
             row = starts[k] + step
             if row < ends[k]:
-                for word in range(rows.shape[1]):
-                    padded[step, first + k, word] = rows[row, word]
+                for byte in range(rows.shape[1]):
+                    padded[step, first + k, byte] = rows[row, byte]

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from relational_transformer.fleet.adam import CONSTANT, Schedule
+from relational_transformer.fleet.adam import Decay
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.precision import Precision, PrecisionChoice
 from relational_transformer.sweeps import Selection, cells_of, find_experiment, plan
@@ -63,9 +63,12 @@ class ReproduceArguments:
     """CLRS-30: the weight decay of all models, in place of their own."""
     num_layers: int | None = None
     """CLRS-30: the layers of all models, in place of their own."""
-    schedule: Annotated[Schedule, tyro.conf.arg(name="")] = CONSTANT
+    warmup_steps: int | None = None
+    """CLRS-30: training steps over which the learning rates grow from zero, in place of the models' own."""
+    decay: Decay | None = None
+    """CLRS-30: the learning rates after the warm-up, in place of the models' own."""
     compile: CompileMode = "auto"
-    """Compile training steps; auto: on CUDA, and in long runs on a CPU."""
+    """Compile training steps; auto: on CUDA but for the modern protocol, and in long runs on a CPU."""
     protocol: Literal["paper", "modern"] | None = None
     """CLRS-30: the paper's protocol or the modern one; by default that of the experiment. rt report has tables of their
     own for modern results."""
@@ -87,7 +90,7 @@ def run(arguments: ReproduceArguments) -> None:
         precision=precision_on(arguments.where, arguments.precision),
         precision_of=arguments.precision_of,
         changes=changes_of(arguments, "learning_rate", "weight_decay", "num_layers"),
-        schedule=arguments.schedule,
+        schedule=changes_of(arguments, "warmup_steps", "decay"),
         compile=arguments.compile,
         protocol=arguments.protocol,
         recipe=arguments.recipe,

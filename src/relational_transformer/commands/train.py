@@ -1,21 +1,18 @@
 """`rt train`: train a fleet of seeds on a CLRS-30 task."""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import torch
 import tyro
 
 from relational_transformer.clrs.checks import check_name
 from relational_transformer.command_line import said_before
-from relational_transformer.fleet.precision import find_device
 from relational_transformer.processors.settings import Settings, find_settings
 from relational_transformer.runs.run_folder import RunFolder
 from relational_transformer.runs.session import train
-from relational_transformer.training import PROTOCOLS, CLRSTask, Protocol, TrainConfig
+from relational_transformer.training import PROTOCOLS, CLRSTask, Protocol, TrainConfig, find_schedule
 
 from .train_run import RunOptions, train_and_show
 
@@ -51,7 +48,10 @@ def defaults(words: Sequence[str]) -> TrainArguments:
     said = said_before(words, model="rt", protocol="paper")
     numbers = PROTOCOLS.get(said["protocol"], PROTOCOLS["paper"])
     return TrainArguments(
-        tyro.MISSING, numbers=numbers, settings=find_settings(said["model"], modern=numbers.is_modern)
+        tyro.MISSING,
+        run=RunOptions(schedule=find_schedule(said["model"], modern=numbers.is_modern)),
+        numbers=numbers,
+        settings=find_settings(said["model"], modern=numbers.is_modern),
     )
 
 
@@ -64,15 +64,4 @@ def run(arguments: TrainArguments) -> None:
     )
     out = arguments.run.out or Path("runs") / f"{arguments.task}-{arguments.model}-{arguments.protocol}"
     task, folder = CLRSTask(config), RunFolder(out)
-    with _compiled_beside(task, folder, find_device(arguments.run.device)):
-        train_and_show(task, arguments.run, folder, train)
-
-
-def _compiled_beside(task: CLRSTask, folder: RunFolder, device: torch.device) -> AbstractContextManager[Any]:
-    """Examples of several sizes are compiled for in several processes."""
-    if device.type != "cuda" or task.rehearsals == 1:
-        return nullcontext()
-    from relational_transformer.sweeps.engines.preparing import beside
-    from relational_transformer.sweeps.run import Run
-
-    return beside(Run("clrs", task.config, folder.path), device)
+    train_and_show(task, arguments.run, folder, train)

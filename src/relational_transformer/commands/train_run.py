@@ -34,7 +34,7 @@ class RunOptions:
     precision: PrecisionChoice = "auto"
     """auto: bf16 on GPUs that have the fused kernels, tf32 on other GPUs, fp32 on a CPU."""
     compile: CompileMode = "auto"
-    """Compile training steps; auto: on CUDA, and in long runs on a CPU."""
+    """Compile training steps; auto: on CUDA but for the modern protocol, and in long runs on a CPU."""
     device: str = field(default_factory=default_device)
     """cuda, cuda:1 or cpu; by default a CUDA device if there is one."""
     checkpoint_seconds: float = 60.0

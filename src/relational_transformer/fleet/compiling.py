@@ -58,12 +58,12 @@ resource").
 log = logging.getLogger(__name__)
 
 
-def should_compile(mode: CompileMode, device: torch.device, num_steps: int) -> bool:
-    """Whether to compile. `auto` compiles on CUDA, and in long runs on a CPU that has a C++ compiler."""
+def should_compile(mode: CompileMode, device: torch.device, num_steps: int, *, pays_on_cuda: bool = True) -> bool:
+    """Whether to compile. `auto` compiles on CUDA where it pays, and in long runs on a CPU that has a C++ compiler."""
     if mode != "auto":
         return mode == "on"
     if device.type == "cuda":
-        return True
+        return pays_on_cuda
     return num_steps >= STEPS_THAT_PAY and any(shutil.which(name) for name in ("g++", "clang++", "c++"))
 
 

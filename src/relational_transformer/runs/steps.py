@@ -50,9 +50,8 @@ class Steps(ABC):
         may need larger tensors."""
         return False
 
-    def rehearse(self, number: int) -> None:
-        """Call what is compiled for training steps, as a step does; what it changes does not matter. `number` is below
-        `Task.rehearsals`."""
+    def rehearse(self) -> None:
+        """Call what is compiled for training steps, as a step does; what it changes does not matter."""
         self.make(0)
 
     def forget(self) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from relational_transformer.fleet.adam import Adam
-from relational_transformer.fleet.compiling import CompileMode
+from relational_transformer.fleet.compiling import CompileMode, should_compile
 from relational_transformer.fleet.fleet import Fleet
 from relational_transformer.fleet.graphs import usable_bytes
 from relational_transformer.fleet.pieces import Parameters
@@ -181,9 +181,13 @@ class Task(ABC, Generic[ConfigType]):
         """Draw the random numbers of a part, whose step number `position` is the next one."""
 
     @property
-    def rehearsals(self) -> int:
-        """The number of rehearsals of `steps` that together call all that training steps compile."""
-        return 1
+    def compiling_pays_on_cuda(self) -> bool:
+        """Whether compiling saves more time on CUDA than it takes."""
+        return True
+
+    def is_compiled(self, device: torch.device) -> bool:
+        """Whether the run is compiled on a device."""
+        return should_compile(self.config.compile, device, self.num_steps, pays_on_cuda=self.compiling_pays_on_cuda)
 
     @abstractmethod
     def validate(self, steps: int) -> dict[str, Tensor]:

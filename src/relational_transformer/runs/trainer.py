@@ -1,5 +1,6 @@
 """The training loop: trains, validates and checkpoints a fleet of seeds, and resumes it with the same results."""
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -9,8 +10,8 @@ from typing import Any, TypedDict
 import torch
 from torch import Tensor
 
+import relational_transformer
 from relational_transformer.fleet.adam import Adam
-from relational_transformer.fleet.compiling import should_compile
 from relational_transformer.fleet.fleet import Fleet, initialise, keep_best
 from relational_transformer.fleet.graphs import own_stream, record
 from relational_transformer.fleet.precision import set_matrix_products, set_precision
@@ -24,6 +25,9 @@ from .task import Start, Task
 TURNS_IN_FLIGHT = 3
 """Turns of a run that may be queued on the device. The queue of launches is limited: a run that queued more would block
 the host, and with it the other runs."""
+
+_made_before = itertools.count()
+"""Counts the trainers that the process has made."""
 
 
 class SavedProgress(TypedDict):
@@ -44,6 +48,8 @@ class Trainer:
 
     Attributes:
         must_capture: whether the next turn compiles and captures, as the first turn does and few others do.
+        seconds_to_first_step: the time until the first step of this session is launched; None before that. For the
+            first trainer of a process it counts from the start of the process, for others from their own making.
 
     >>> from tempfile import TemporaryDirectory
     >>> from relational_transformer.processors import Settings
@@ -63,7 +69,7 @@ class Trainer:
     """
 
     def __init__(self, task: Task[Any], folder: RunFolder, device: torch.device) -> None:
-        self._made = time.monotonic()
+        self._begun = time.monotonic() if next(_made_before) else relational_transformer.IMPORTED
         self.seconds_to_first_step: float | None = None
         self.task, self.folder, self.device = task, folder, device
         self.config = config = task.config
@@ -79,7 +85,7 @@ class Trainer:
             self.stream.wait_stream(torch.cuda.current_stream(device))
         with self._on_stream():
             self.fleet = Fleet(models, device)
-            compiled = should_compile(config.compile, device, task.num_steps)
+            compiled = task.is_compiled(device)
             rate, epsilon, clip, weight_decay = task.optimiser
             adam = Adam(
                 self.fleet, rate, epsilon=epsilon, clip=clip, schedule=config.schedule, total_steps=task.num_steps,
@@ -120,16 +126,12 @@ class Trainer:
             most_steps = a_turn
         self._wait()
 
-    def rehearse(self, number: int | None = None) -> None:
-        """Call all that a run compiles for its training and its validations, or what belongs to one of its rehearsals,
-        and train nothing."""
-        last = self.task.rehearsals - 1
+    def rehearse(self) -> None:
+        """Call all that a run compiles for its training and its validations, and train nothing."""
         with self._on_stream():
             self.task.load(0, 0)
-            for one in range(last + 1) if number is None else (number,):
-                self.task.steps.rehearse(one)
-            if number in (None, last):
-                self._validate(1)
+            self.task.steps.rehearse()
+            self._validate(1)
         if self.stream is not None:
             self.stream.synchronize()
 
@@ -152,7 +154,7 @@ class Trainer:
                 task.steps.make(self.steps - begin)
                 self.steps += 1
                 if self.seconds_to_first_step is None:
-                    self.seconds_to_first_step = time.monotonic() - self._made
+                    self.seconds_to_first_step = time.monotonic() - self._begun
             if self.steps == end:
                 self._end_part(part, end - begin)
         if self.stream is not None:

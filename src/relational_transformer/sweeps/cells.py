@@ -6,7 +6,6 @@ from typing import Any, Literal, NamedTuple
 
 from relational_transformer.clrs.classes import ALGORITHMS
 from relational_transformer.clrs.feature import ProtocolName
-from relational_transformer.fleet.adam import CONSTANT, Schedule
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.fleet import consecutive_seeds
 from relational_transformer.fleet.precision import Precision
@@ -42,8 +41,8 @@ class Selection:
     """CLRS-30: the precision of single tasks."""
     changes: Mapping[str, Any] = field(default_factory=dict)
     """CLRS-30: settings that replace those of all models."""
-    schedule: Schedule = CONSTANT
-    """CLRS-30: how learning rates change over a run."""
+    schedule: Mapping[str, Any] = field(default_factory=dict)
+    """CLRS-30: what replaces the schedules of all models' learning rates."""
     compile: CompileMode = "auto"
     protocol: ProtocolName | None = None
     """CLRS-30: the paper's protocol, or the modern one; by default that of the experiment."""

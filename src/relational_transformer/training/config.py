@@ -14,7 +14,7 @@ from relational_transformer.fleet.adam import CONSTANT, Schedule
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.precision import Precision
 from relational_transformer.nn.checks import check_choice, check_flag
-from relational_transformer.processors.settings import Settings
+from relational_transformer.processors.settings import MODERN, Settings
 from relational_transformer.reasoning.hints import HintFeedback
 from relational_transformer.runs.config import RunConfig
 
@@ -142,6 +142,19 @@ PROTOCOLS: dict[str, Protocol] = {
 }
 """`paper` is the default. `quick` takes minutes on a laptop; its scores show only that training works. `modern` is that
 of Ibarz et al., with the models of `find_settings(name, modern=True)`."""
+
+
+MODERN_SCHEDULE = Schedule(warmup_steps=500, decay="cosine")
+
+
+def find_schedule(model: str, *, modern: bool) -> Schedule:
+    """The usual schedule of a model's learning rate: constant, as published, except for the models of the paper by the
+    modern protocol.
+
+    >>> find_schedule("rt", modern=True).decay, find_schedule("triplet_gmpnn", modern=True).decay
+    ('cosine', 'constant')
+    """
+    return MODERN_SCHEDULE if modern and model not in MODERN else CONSTANT
 
 
 @dataclass(frozen=True)

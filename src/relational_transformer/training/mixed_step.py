@@ -74,10 +74,9 @@ class MixedSteps:
         before, turn = divmod(number, len(self.sizes))
         self.sizes[turn].run(before)
 
-    def rehearse(self, number: int) -> None:
-        """As that of a `TrainingStep`, of one size, the largest first. Where nothing is decided yet, other sizes are
-        rehearsed as if nothing were recomputed: to decide compiles the forward pass of the largest."""
-        largest, size = self.sizes[-1], self.sizes[-1 - number]
-        if size is not largest:
-            size.recompute = bool(largest.recompute)
-        size.rehearse()
+    def rehearse(self) -> None:
+        """As that of a `TrainingStep`, of every size; the largest first, which decides whether to recompute."""
+        self.sizes[-1].decide()
+        self.recompute = self.sizes[-1].recompute
+        for size in reversed(self.sizes):
+            size.rehearse()

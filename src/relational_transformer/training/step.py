@@ -149,7 +149,7 @@ class TrainingStep(Steps):
             for bucket in reversed(self.buckets):
                 self.graphs.record(bucket, partial(self._train, bucket))
 
-    def rehearse(self, number: int = 0) -> None:
+    def rehearse(self) -> None:
         """Call all that training steps are made of, which compiles it, on few hints and in little memory."""
         self.decide()
         self._train(min(HINTS_OF_REHEARSAL, max(self.buckets)))

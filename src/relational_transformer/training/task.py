@@ -17,7 +17,6 @@ from relational_transformer.clrs.samples.sampling import sample
 from relational_transformer.clrs.spec import Spec, Stage, spec_of
 from relational_transformer.clrs.task_sizes import MODERN_HINTS, TASK_SIZES
 from relational_transformer.clrs.tracing import allocate
-from relational_transformer.fleet.adam import CONSTANT, Schedule
 from relational_transformer.fleet.compiling import CompileMode
 from relational_transformer.fleet.pieces import Parameters
 from relational_transformer.fleet.precision import Precision, set_precision
@@ -36,7 +35,7 @@ from relational_transformer.runs.task import (
     without_values,
 )
 
-from .config import PROTOCOLS, TrainConfig
+from .config import PROTOCOLS, TrainConfig, find_schedule
 from .data import Split, draw, examples_of_test, examples_of_validation, load_split, make_split
 from .evaluation import EDGES_WORTH_COMPILING, Evaluator, edges_of_steps
 from .step import TrainingStep, linears_of_encoders
@@ -96,9 +95,9 @@ class CLRSTask(Task[TrainConfig]):
         self._data.load(part, position)
 
     @property
-    def rehearsals(self) -> int:
-        """One for each size of the training examples."""
-        return len(self.config.protocol.sizes(self.config.task))
+    def compiling_pays_on_cuda(self) -> bool:
+        """To compile for examples of several sizes, one by one, takes as long as to train (docs/performance.md)."""
+        return not self.config.protocol.is_modern
 
     def validate(self, steps: int) -> dict[str, Tensor]:
         return {"validation": self.evaluator.scores(self.fleet.parameters)}
@@ -135,14 +134,15 @@ class CLRSTask(Task[TrainConfig]):
         cls, task: str, model: Any, seeds: tuple[int, ...], *, examples: int | None = None,
         precision: Precision = "tf32", compile: CompileMode = "auto", train_examples: int = 10_000,
         protocol: ProtocolName = "paper", changes: Mapping[str, Any] = MappingProxyType({}),
-        schedule: Schedule = CONSTANT, **options: Any,
+        schedule: Mapping[str, Any] = MappingProxyType({}), **options: Any,
     ) -> TrainConfig:  # fmt: skip
         given = {} if examples is None else {"examples": examples}
         if protocol == "paper":
             given["train_examples"] = train_examples
         numbers = replace(PROTOCOLS[protocol], **given)
         settings = replace(find_settings(model, modern=numbers.is_modern), **changes)
-        return TrainConfig(task, model, settings, numbers, seeds, precision, compile, schedule)
+        schedule_of_run = replace(find_schedule(model, modern=numbers.is_modern), **schedule)
+        return TrainConfig(task, model, settings, numbers, seeds, precision, compile, schedule_of_run)
 
     def flop(self) -> float:
         return flop(self.config)

@@ -7,16 +7,16 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from relational_transformer.sweeps import Run, sweep
+from relational_transformer.sweeps import EXPERIMENTS, Run, Selection, cells_of, plan, sweep
 from relational_transformer.sweeps.cells import Cell
 from relational_transformer.sweeps.engines import EngineOptions, LocalEngine, options
-from relational_transformer.sweeps.engines.preparing import Preparation, beside, prepare
+from relational_transformer.sweeps.engines.preparing import Preparation, prepare
 from tests.sweeps.small import scores_alone, scores_of, small_cell, small_runs
-from tests.training.test_modern import modern_config
 
 CPU = torch.device("cpu")
 WAITS = ("-c", "import sys; sys.stdin.read()")
@@ -24,7 +24,7 @@ WAITS = ("-c", "import sys; sys.stdin.read()")
 PREPARES_FOR_EVER = """
 import time
 from relational_transformer.sweeps.engines import preparing
-preparing.prepare = lambda run, device, folder, rehearsal: time.sleep(3600)
+preparing.prepare = lambda run, device, folder: time.sleep(3600)
 preparing.main()
 """
 TASKS = ("bfs", "binary_search", "insertion_sort")
@@ -60,40 +60,13 @@ def test_runs_are_prepared_in_their_order_so_many_at_a_time_and_are_ready_when_t
         assert running(preparation) == [first.folder, third.folder]
 
 
-def test_a_run_of_several_sizes_is_ready_when_the_processes_of_all_have_ended(tmp_path):
-    config = replace(modern_config(), compile="on")  # two sizes
-    first, second = small_runs(tmp_path, Cell("clrs", config), Cell("clrs", replace(config, task="dfs")))
-    with Preparation([first, second], CPU, 3, WAITS) as preparation:
-        assert running(preparation) == [first.folder, first.folder, second.folder]
-        end(preparation, first)
-        assert not preparation.is_ready(first.folder)
-        end(preparation, first)
-        assert preparation.is_ready(first.folder)
-        assert running(preparation) == [second.folder, second.folder]
-
-
-def test_the_first_run_without_a_result_may_begin_at_once_and_is_compiled_but_for_its_first_rehearsal(tmp_path):
+def test_the_first_run_without_a_result_may_begin_at_once_and_is_not_prepared(tmp_path):
     done, first, second = runs = compiled_runs(tmp_path, *TASKS)
-    sizes = replace(modern_config(), compile="on")  # two of them
-    modern = small_runs(tmp_path, Cell("clrs", sizes))
     done.folder.mkdir(parents=True)
     (done.folder / "result.json").write_text("{}")
     with Preparation(runs, CPU, 2, WAITS, begins=True) as preparation:
         assert running(preparation) == [second.folder]
-        assert [preparation.is_ready(run.folder) for run in runs] == [True, True, False]
-    with Preparation([*modern, first], CPU, 3, WAITS, begins=True) as preparation:
-        assert running(preparation) == [modern[0].folder, first.folder]
-        assert preparation.is_ready(modern[0].folder)
-
-
-def test_a_run_that_has_begun_is_compiled_beside_but_for_its_first_rehearsal(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: 16)
-    protocol = replace(modern_config().protocol, train_lengths=(4, 5, 6, 7), validation_interval=8)
-    (run,) = small_runs(tmp_path, Cell("clrs", replace(modern_config(protocol=protocol), compile="on")))
-    with beside(run, torch.device("cuda"), WAITS) as preparation:
-        assert running(preparation) == [run.folder] * 3
-    with beside(run, CPU, WAITS) as preparation:
-        assert not running(preparation)
+        assert [preparation.is_ready(run.folder) for run in (done, first, second)] == [True, True, False]
 
 
 def test_a_process_that_fails_is_told_and_costs_its_run_nothing(tmp_path, capsys):
@@ -116,6 +89,15 @@ def test_what_compiles_nothing_or_is_done_or_finds_no_process_is_ready_at_once(t
         assert preparation.is_ready(compiled.folder)
 
 
+@pytest.mark.parametrize(("compile", "processes"), [("on", 1), ("off", 0), ("auto", 0)])
+def test_by_the_modern_protocol_a_sweep_compiles_only_if_it_is_told_to(tmp_path, compile: Any, processes: int):
+    selection = Selection(tasks=("bfs", "dfs"), models=("rt",), compile=compile)
+    runs = plan(tmp_path, cells_of(EXPERIMENTS["modern"], selection), seeds_together=20)
+    with Preparation(runs, torch.device("cuda"), 3, WAITS, begins=True) as preparation:
+        assert len(running(preparation)) == processes
+        assert [preparation.is_ready(run.folder) for run in runs] == [True, compile != "on"]
+
+
 def test_no_process_and_no_folder_outlives_the_preparation(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     runs = compiled_runs(tmp_path / "runs", *TASKS)
@@ -131,7 +113,7 @@ def test_a_process_that_prepares_ends_when_whoever_gave_the_order_is_gone(tmp_pa
     process = subprocess.Popen([sys.executable, "-c", PREPARES_FOR_EVER], stdin=subprocess.PIPE, text=True)
     (run,) = compiled_runs(tmp_path, "bfs")
     assert process.stdin is not None
-    order = {"run": run.as_dict(), "rehearsal": 0, "device": "cpu", "folder": str(tmp_path)}
+    order = {"run": run.as_dict(), "device": "cpu", "folder": str(tmp_path)}
     process.stdin.write(json.dumps(order) + "\n")
     process.stdin.close()
     assert process.wait(timeout=600) == 1

@@ -63,15 +63,26 @@ def _refill(stream):
 
 
 @compiled
-def fill_words(stream, words):
-    """Fill a flat int64 array with the next words, 32 random bits each."""
+def _next_word(stream):
+    """The next word: 32 random bits."""
+    if stream[POSITION] == WORDS:
+        _refill(stream)
+    word = stream[WORDS + stream[POSITION]]
+    stream[POSITION] += 1
+    return word
+
+
+@compiled
+def _fill_words(stream, words):
+    """Fill a flat int64 array with the next words: much faster than one by one."""
     filled = 0
     while filled < words.size:
         if stream[POSITION] == WORDS:
             _refill(stream)
         first = WORDS + stream[POSITION]
         taken = min(words.size - filled, POSITION - first)
-        words[filled : filled + taken] = stream[first : first + taken]
+        for k in range(taken):
+            words[filled + k] = stream[first + k]
         stream[POSITION] += taken
         filled += taken
 
@@ -80,31 +91,31 @@ def fill_words(stream, words):
 def fill_uniform(stream, values):
     """Fill a flat float64 array with U[0, 1): 53 random bits each, from two words."""
     words = np.empty(2 * values.size, np.int64)
-    fill_words(stream, words)
+    _fill_words(stream, words)
     for k in range(values.size):
         values[k] = ((words[2 * k] >> 5) * 67108864.0 + (words[2 * k + 1] >> 6)) / 9007199254740992.0
 
 
 @compiled
-def fill_below(stream, bound, values):
-    """Fill a flat integer array with whole numbers 0 .. bound - 1: masked words, of which those that are too large
-    are dropped."""
+def next_below(stream, bound):
+    """A whole number 0 .. bound - 1: a masked word; words that are too large are dropped."""
     largest = bound - 1
+    if largest == 0:  # numpy draws nothing when there is nothing to choose
+        return largest
     mask = largest
     for shift in (1, 2, 4, 8, 16):
         mask |= mask >> shift
-    if largest == 0:  # numpy draws nothing when there is nothing to choose
-        values[:] = 0
-        return
-    words = np.empty(values.size, np.int64)
-    filled = 0
-    while filled < values.size:
-        wanted = words[: values.size - filled]
-        fill_words(stream, wanted)
-        for word in wanted:
-            if word & mask <= largest:
-                values[filled] = word & mask
-                filled += 1
+    while True:
+        number = _next_word(stream) & mask
+        if number <= largest:
+            return number
+
+
+@compiled
+def fill_below(stream, bound, values):
+    """Fill a flat integer array with whole numbers 0 .. bound - 1."""
+    for k in range(values.size):
+        values[k] = next_below(stream, bound)
 
 
 def coin(chance: float) -> np.ndarray:
@@ -145,14 +156,6 @@ def whole_numbers(stream: np.ndarray, bound: int, count: int) -> np.ndarray:
     values = np.empty(count, np.int64)
     _whole_numbers(stream, bound, values)
     return values
-
-
-@compiled
-def next_below(stream, bound):
-    """One whole number 0 .. bound - 1."""
-    value = np.empty(1, np.int64)
-    fill_below(stream, bound, value)
-    return value[0]
 
 
 @compiled

@@ -29,13 +29,11 @@ def _fill_edges(stream, coins, edges):
 
 
 @compiled
-def _permuted(graph, order):
+def _permute(graph, order, permuted):
     size = graph.shape[0]
-    permuted = np.empty_like(graph)
     for i in range(size):
         for j in range(size):
             permuted[i, j] = graph[order[i], order[j]]
-    return permuted
 
 
 @compiled
@@ -76,15 +74,18 @@ def _fill_directed(stream, coins, graphs):
 def _fill_acyclic(stream, coins, weighted, graphs, sources, draw_sources):
     size = graphs.shape[1]
     edges = np.empty((size, size), np.int8)
-    weights = np.ones((size, size))
+    weights = np.empty((size, size))
     for example in range(len(graphs)):
         _fill_edges(stream, coins, edges)
         for i in range(size):
             edges[i, : i + 1] = 0
-        order = _shuffled(stream, size)
+        graph = graphs[example]
+        _permute(edges, _shuffled(stream, size), graph)
         if weighted:
             fill_uniform(stream, weights.reshape(-1))
-        graphs[example] = _permuted(edges, order) * weights
+            for i in range(size):
+                for j in range(size):
+                    graph[i, j] *= weights[i, j]
         if draw_sources:
             sources[example] = next_below(stream, size)
 
@@ -103,7 +104,9 @@ def _fill_communities(stream, coins, rare_coin, graphs):
             last = first + share if community < COMMUNITIES - 1 else size
             block = np.empty((last - first, last - first), np.int8)
             fill_bernoulli(stream, inside, block.reshape(-1))
-            graph[first:last, first:last] = block
+            for i in range(last - first):
+                for j in range(last - first):
+                    graph[first + i, first + j] = block[i, j]
         fill_bernoulli(stream, rare_coin, bridges.reshape(-1))
         for i in range(size):
             for j in range(size):
@@ -112,7 +115,7 @@ def _fill_communities(stream, coins, rare_coin, graphs):
                 forward = min(i // share, COMMUNITIES - 1) <= min(j // share, COMMUNITIES - 1)
                 if bridges[i, j] == 1 and forward:
                     graph[i, j] = 1.0 - graph[i, j]
-        graphs[example] = _permuted(graph, _shuffled(stream, size))
+        _permute(graph, _shuffled(stream, size), graphs[example])
 
 
 def _empty(count: int, size: int) -> tuple[np.ndarray, np.ndarray]:

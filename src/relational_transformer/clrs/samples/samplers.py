@@ -95,7 +95,8 @@ def _fill_matches(stream, characters, needle_sizes, longest):
         fill_below(stream, CHARACTERS, needle)
         fill_below(stream, CHARACTERS, haystack)
         place = next_below(stream, size - needle_size)
-        haystack[place : place + needle_size] = needle
+        for k in range(needle_size):
+            haystack[place + k] = needle[k]
 
 
 def haystack_and_needle(stream, count, length):

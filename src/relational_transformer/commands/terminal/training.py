@@ -123,6 +123,8 @@ class Display(LiveLine):
         note = task.note([row["test"] for row in result["seeds"] if row["test"] is not None])
         if note:
             Console().print(note, highlight=False)
+        if (seconds := result.get("seconds_to_first_step")) is not None:
+            say(f"start    {seconds:.1f} s to the first step")
         say(f"result   {folder.result}")
 
     def score(self, score: float | None) -> str:

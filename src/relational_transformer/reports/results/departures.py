@@ -8,7 +8,7 @@ from relational_transformer.clrs.feature import ProtocolName
 from relational_transformer.fleet.adam import CONSTANT
 from relational_transformer.processors.settings import MODERN, find_settings
 from relational_transformer.tasks import TASKS, find_task, kind_of
-from relational_transformer.training.config import PROTOCOLS, Protocol
+from relational_transformer.training.config import PROTOCOLS, Protocol, find_schedule
 
 from .measured import Measured
 from .variants import KNOWN, changes, variant_of
@@ -30,6 +30,7 @@ def departures_of(result: Measured) -> tuple[str, ...]:
     kind, config = kind_of(result.task), result.config
     usual = _of_algorithm(result) if kind == "clrs" else find_task(kind).paper_values(config) if kind in TASKS else {}
     different = _of_levels(result) if "levels" in config else ()
+    config = {"schedule": vars(CONSTANT), **config}  # which is left out where it is constant
     return different + tuple(word for part, values in usual.items() for word in _in_words(config[part], values))
 
 
@@ -52,14 +53,11 @@ def _of_algorithm(result: Measured) -> dict[str, Mapping[str, Any]]:
     if protocol_of(result) == "modern":
         known = variant in KNOWN or variant in MODERN
         settings = {"settings": vars(find_settings(variant, modern=True))} if known else {}
-        return {"protocol": vars(PROTOCOLS["modern"]), **settings, **_schedule_of(result)}
+        schedule = vars(find_schedule(variant, modern=True))
+        return {"protocol": vars(PROTOCOLS["modern"]), **settings, "schedule": schedule}
     protocol = expected_protocol(variant, result.config["protocol"].get("train_examples"))
     settings = {"settings": vars(KNOWN[variant])} if variant in KNOWN else {}
-    return {"protocol": vars(protocol), **settings, **_schedule_of(result)}
-
-
-def _schedule_of(result: Measured) -> dict[str, Mapping[str, Any]]:
-    return {"schedule": vars(CONSTANT)} if "schedule" in result.config else {}
+    return {"protocol": vars(protocol), **settings, "schedule": vars(CONSTANT)}
 
 
 def _of_levels(result: Measured) -> tuple[str, ...]:

@@ -21,9 +21,10 @@ def machine_code(program: Program) -> Binary:
 
 @pytest.fixture
 def compiled(monkeypatch, tmp_path) -> list[Program]:
-    """An empty cache, and a compiler that notes what it compiles."""
+    """An empty cache, and a compiler that notes what it compiles, in one thread besides that of the test."""
     done: list[Program] = []
     monkeypatch.setenv("RT_CACHE", str(tmp_path))
+    monkeypatch.setenv(binaries.THREADS_VARIABLE, "1")
     monkeypatch.setattr(binaries, "_coming", {})
     monkeypatch.setattr(binaries, "_compile", lambda program: done.append(program) or machine_code(program))
     return done
@@ -45,8 +46,8 @@ def held(monkeypatch, compiled) -> tuple[threading.Event, threading.Event]:
     return begun, may_end
 
 
-def wait_for_the_thread() -> None:
-    if (thread := binaries._thread) is not None:
+def wait_for_the_threads() -> None:
+    for thread in list(binaries._threads):
         thread.join(MINUTES)
 
 
@@ -81,10 +82,27 @@ def test_where_nothing_can_be_kept_it_is_compiled_all_the_same(compiled, monkeyp
 def test_a_thread_makes_all_in_their_order_and_each_once(compiled):
     make_ahead([FIRST, SECOND, FIRST])
     make_ahead([SECOND, THIRD])
-    wait_for_the_thread()
+    wait_for_the_threads()
     assert compiled == [FIRST, SECOND, THIRD]
     assert [binary_of(program) for program in compiled] == [machine_code(program) for program in compiled]
     assert len(compiled) == 3
+
+
+def test_as_many_threads_as_there_may_be_compile_at_the_same_time(compiled, monkeypatch):
+    monkeypatch.setenv(binaries.THREADS_VARIABLE, "2")
+    both = threading.Barrier(2)
+    at_once: Callable[[Program], Binary] = binaries._compile
+
+    def meet(program: Program) -> Binary:
+        both.wait(MINUTES)
+        return at_once(program)
+
+    monkeypatch.setattr(binaries, "_compile", meet)
+    fourth = THIRD._replace(text="fourth")
+    make_ahead([FIRST, SECOND, THIRD, fourth])
+    assert len(binaries._threads) <= 2
+    wait_for_the_threads()
+    assert sorted(compiled) == sorted([FIRST, SECOND, THIRD, fourth])
 
 
 def test_what_the_thread_has_begun_is_waited_for_and_what_it_has_not_is_made_at_once(compiled, held):
@@ -95,7 +113,7 @@ def test_what_the_thread_has_begun_is_waited_for_and_what_it_has_not_is_made_at_
     assert compiled == [SECOND]
     may_end.set()
     assert binary_of(FIRST) == machine_code(FIRST)
-    wait_for_the_thread()
+    wait_for_the_threads()
     assert compiled == [SECOND, FIRST, THIRD]
 
 
@@ -105,7 +123,7 @@ def test_an_error_of_the_compiler_is_raised_where_the_kernel_is_needed(compiled,
 
     monkeypatch.setattr(binaries, "_compile", fail)
     make_ahead([FIRST])
-    wait_for_the_thread()
+    wait_for_the_threads()
     with pytest.raises(RuntimeError, match="no such word: first"):
         binary_of(FIRST)
 

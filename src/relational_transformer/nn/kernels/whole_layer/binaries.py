@@ -5,6 +5,7 @@ A kernel takes 2 to 5 seconds to compile, and a training run on five sizes of gr
 
 import contextlib
 import hashlib
+import os
 import threading
 from collections import deque
 from collections.abc import Iterable
@@ -18,6 +19,8 @@ from relational_transformer.files import cache_folder, write_atomically
 from relational_transformer.reading import UnreadableFile, read_bytes
 
 OPTIONS = ("--std=c++17", "-default-device", "-ftz=true")
+THREADS_VARIABLE = "TORCHINDUCTOR_COMPILE_THREADS"
+"""The variable by which a process is told with how many threads to compile; by default one for two cores."""
 
 
 class Program(NamedTuple):
@@ -46,14 +49,14 @@ class Binary(NamedTuple):
 _coming: dict[Program, Future[Binary]] = {}
 _queue: deque[Program] = deque()
 _lock = threading.Lock()
-_thread: threading.Thread | None = None
+_threads: set[threading.Thread] = set()
 
 
 def binary_of(program: Program) -> Binary:
     """The machine code of a kernel: what a thread makes of it or has made, what is on disk, or compiled now."""
     with _lock:
         future = _coming.get(program)
-        if future is not None and program in _queue:  # the thread has not begun
+        if future is not None and program in _queue:  # no thread has begun
             _queue.remove(program)
             del _coming[program]
             future = None
@@ -61,23 +64,24 @@ def binary_of(program: Program) -> Binary:
 
 
 def make_ahead(programs: Iterable[Program]) -> None:
-    """Let a thread make machine code in this order. A program that ends waits for one kernel at most."""
-    global _thread
+    """Let threads make machine code, beginning in this order. A program that ends waits for one kernel of each at
+    most."""
     with _lock:
         new = [program for program in dict.fromkeys(programs) if program not in _coming]
         _coming.update((program, Future()) for program in new)
         _queue.extend(new)
-        if new and (_thread is None or not _thread.is_alive()):
-            _thread = threading.Thread(target=_work, name="kernels")
-            _thread.start()
+        most = int(os.environ.get(THREADS_VARIABLE) or (os.cpu_count() or 1) // 2)
+        for _ in range(min(len(_queue), max(1, most) - len(_threads))):
+            thread = threading.Thread(target=_work, name="kernels")
+            _threads.add(thread)
+            thread.start()
 
 
 def _work() -> None:
-    global _thread
     while True:
         with _lock:
             if not _queue or not threading.main_thread().is_alive():
-                _thread = None
+                _threads.discard(threading.current_thread())
                 return
             program = _queue.popleft()
             future = _coming[program]

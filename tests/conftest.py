@@ -1,6 +1,7 @@
 """Before anything else is imported: without a GPU, Triton's kernels run on the CPU through its interpreter."""
 
 import functools
+import gc
 import os
 import signal
 import sys
@@ -31,6 +32,18 @@ def nothing_compiled_before() -> None:
     """What other tests of the process have compiled would count towards torch's limit of recompilations."""
     if "torch._dynamo" in sys.modules:
         torch.compiler.reset()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def old_objects_are_not_looked_at_again() -> None:
+    """A run collects garbage before it begins. That takes longer than a small run where torch's compiler has been used,
+    so objects that are there before the tests of a module are left out from then on."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
 
 
 @pytest.fixture

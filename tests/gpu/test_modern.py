@@ -97,6 +97,14 @@ def test_layers_of_all_sizes_are_kernels_and_train_like_the_plain_path(tmp_path,
     torch.testing.assert_close(fused.rows["loss"], plain.rows["loss"], rtol=0.02, atol=0.02)
 
 
+def test_compiled_pieces_have_finite_gradients_on_fewer_than_eight_nodes(tmp_path):
+    """There a maximum is unrolled by the compiler: `processors/largest.py`."""
+    few = replace(PROTOCOL, train_lengths=(7,), examples=32 * PART)
+    trained = run(config("dfs", compile="on", protocol=few), tmp_path / "run")
+    assert trained.task.steps.finite.all()
+    assert trained.fleet.values.isfinite().all()
+
+
 @pytest.mark.parametrize("task", ["bfs", "kmp_matcher"])  # of several sizes, and of one: then all graphs are dropped
 def test_examples_longer_than_any_before_are_captured_again(tmp_path, monkeypatch, task: str):
     roomy = run(config(task), tmp_path / "roomy")

@@ -1,5 +1,6 @@
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -229,3 +230,11 @@ def test_the_wait_for_the_first_step_counts_from_the_start_of_the_process_for_it
     first, second = (run_to_the_end(small_config(), tmp_path / name)[1] for name in ("first", "second"))
     assert first["seconds_to_first_step"] > 1e6
     assert 0 < second["seconds_to_first_step"] < 1e6
+
+
+@pytest.mark.parametrize(("ties", "examples"), [("first", 12), ("last", 48)])
+def test_of_equal_validations_the_first_or_the_last_is_tested(tmp_path, monkeypatch, ties: Any, examples: int):
+    monkeypatch.setattr(CLRSTask, "validate", lambda task, steps: {"validation": torch.full((2,), 0.5).double()})
+    trainer, result = run_to_the_end(small_config(protocol=replace(PROTOCOL, ties=ties)), tmp_path / "run")
+    assert [seed["examples_of_best"] for seed in result["seeds"]] == [examples] * 2
+    assert torch.equal(trainer.best, trainer.fleet.values) == (ties == "last")

@@ -181,6 +181,11 @@ class Task(ABC, Generic[ConfigType]):
         """Draw the random numbers of a part, whose step number `position` is the next one."""
 
     @property
+    def takes_last_of_ties(self) -> bool:
+        """Whether of several validations with the best score the last one's parameters are tested, not the first's."""
+        return False
+
+    @property
     def compiling_pays_on_cuda(self) -> bool:
         """Whether compiling saves more time on CUDA than it takes."""
         return True

@@ -182,6 +182,8 @@ class Trainer:
             return
         scores = self._columns["validation"]
         is_better = scores > self.best_scores if self.task.higher_is_better else scores < self.best_scores
+        if self.task.takes_last_of_ties:
+            is_better = is_better | (scores == self.best_scores)
         better = is_better & self.task.steps.finite
         self.best_scores.copy_(torch.where(better, scores, self.best_scores))
         keep_best(self.fleet, self.best, better)
@@ -324,7 +326,8 @@ class Trainer:
 
     def _examples_of_best(self, seed: int, best: float) -> int | None:
         scores = self.rows["validation"][: self.part, seed].tolist()
-        return self._examples_after(scores.index(best) + 1) if best in scores else None
+        parts = [number for number, score in enumerate(scores, start=1) if score == best]
+        return self._examples_after(parts[-1 if self.task.takes_last_of_ties else 0]) if parts else None
 
     def _examples_after(self, parts: int) -> int:
         return min(parts * self.task.steps_of_part, self.task.num_steps) * self.task.examples_of_step

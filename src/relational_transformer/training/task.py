@@ -95,6 +95,10 @@ class CLRSTask(Task[TrainConfig]):
         self._data.load(part, position)
 
     @property
+    def takes_last_of_ties(self) -> bool:
+        return self.config.protocol.ties == "last"
+
+    @property
     def compiling_pays_on_cuda(self) -> bool:
         """To compile for examples of several sizes, one by one, takes as long as to train (docs/performance.md)."""
         return not self.config.protocol.is_modern

@@ -8,7 +8,7 @@ from relational_transformer.clrs.feature import ProtocolName
 from relational_transformer.fleet.adam import CONSTANT
 from relational_transformer.processors.settings import MODERN, find_settings
 from relational_transformer.tasks import TASKS, find_task, kind_of
-from relational_transformer.training.config import PROTOCOLS, Protocol, find_schedule
+from relational_transformer.training.config import DEFAULTS, LATER, PROTOCOLS, Protocol, find_schedule
 
 from .measured import Measured
 from .variants import KNOWN, changes, variant_of
@@ -31,6 +31,8 @@ def departures_of(result: Measured) -> tuple[str, ...]:
     usual = _of_algorithm(result) if kind == "clrs" else find_task(kind).paper_values(config) if kind in TASKS else {}
     different = _of_levels(result) if "levels" in config else ()
     config = {"schedule": vars(CONSTANT), **config}  # which is left out where it is constant
+    if kind == "clrs":
+        config["protocol"] = {**{name: DEFAULTS[name] for name in LATER}, **config["protocol"]}
     return different + tuple(word for part, values in usual.items() for word in _in_words(config[part], values))
 
 

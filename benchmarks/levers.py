@@ -33,7 +33,12 @@ SETTINGS = replace(
     find_settings("rt", modern=True), hidden_size=32, num_heads=4, num_layers=1, batch_size=16, learning_rate=1e-3
 )
 PROTOCOL = replace(
-    PROTOCOLS["modern"], train_lengths=(4, 7, 10), validation_interval=960, test_nodes=32, test_data_seed=5
+    PROTOCOLS["modern"],
+    ties="first",
+    train_lengths=(4, 7, 10),
+    validation_interval=960,
+    test_nodes=32,
+    test_data_seed=5,
 )
 SEEDS = (0, 1)
 UPDATES = {

@@ -55,6 +55,7 @@ def config_of(task: str) -> TrainConfig:
     part = round(updates / VALIDATIONS / len(lengths)) * len(lengths) * SETTINGS.batch_size
     protocol = replace(
         PROTOCOLS["modern"],
+        ties="first",
         train_lengths=lengths,
         examples=part * VALIDATIONS,
         validation_interval=part,

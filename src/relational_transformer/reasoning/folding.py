@@ -185,18 +185,13 @@ def _pack(network: Network, parts: Parts, batch: int, num_nodes: int) -> Folded:
     edges: Parts = {}
     blocks: dict[bool, list[Tensor]] = {False: [], True: []}
     for name, shape in _shapes(network, batch, num_nodes).items():
-        if _is_large(network, name, shape):
+        if name in ("made.edge_input", "made.edges") and shape[-1] >= network.hidden_size:
             edges[name] = parts[name]
             continue
         block = F.pad(parts[name].reshape(-1), (0, _aligned(shape) - math.prod(shape)))
         blocks[_is_precise(network, name, shape)].append(block)
     vector, exact = (torch.cat(of_kind) if of_kind else like.new_zeros(0) for of_kind in blocks.values())
     return Folded(edges, vector, exact.to(precise(like)))
-
-
-def _is_large(network: Network, name: str, shape: tuple[int, ...]) -> bool:
-    """Whether a part has vectors of edges."""
-    return name in ("made.edge_input", "made.edges") and shape[-1] >= network.hidden_size
 
 
 def _shapes(network: Network, batch: int, num_nodes: int) -> dict[str, tuple[int, ...]]:
